@@ -1,7 +1,8 @@
 //! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
 
+use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{load, replay};
+use trireme_tests::recorded::{ReplayEnds, load, replay};
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
@@ -100,7 +101,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1134;
+const RECORDED: usize = 1164;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -173,6 +174,12 @@ const OPTIONAL_PLUGINS: &str = "--enable-admission-plugins=DenyServiceExternalIP
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
+/// Recorded files of issuers of JWTs.
+const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
+/// Recorded files with webhooks; the scenarios of tokens begin with this.
+const WITH_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook"];
+const OF_TOKENS: &str = "wt-";
+
 /// The managed fields of reviews and of what plugins change are not compared yet.
 fn compares_managers(file: &str) -> bool {
     !file.starts_with("auth") && !file.starts_with("admission")
@@ -180,6 +187,17 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
+    check_beside(None, store, (files, ""), flags, least);
+}
+
+/// The same for scenarios whose names begin with a prefix, beside a peer that the server calls.
+fn check_beside(
+    peer: Option<&IdentityPeer>,
+    store: StoreChoice,
+    (files, prefix): (&[String], &str),
+    flags: &[&str],
+    least: usize,
+) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server =
@@ -188,8 +206,10 @@ fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
     let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
     for file in files {
-        let scenarios = load(&reference.join(format!("{file}.jsonl")));
-        let replayed = replay(&client, &scenarios, compares_managers(file));
+        let mut scenarios = load(&reference.join(format!("{file}.jsonl")));
+        scenarios.retain(|scenario| scenario.name.starts_with(prefix));
+        let ends = ReplayEnds { client: &client, peer };
+        let replayed = replay(ends, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
@@ -263,6 +283,48 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn issuers_of_tokens_make_the_users_of_kube_apiserver() {
+    let peer = IdentityPeer::start();
+    let configuration = std::fs::read_to_string(folder().join("reference/auth-modes/authn.yaml")).expect("it is there");
+    let configuration = peer.file("authn.yaml", &peer.adapt(&configuration));
+    let flags = [
+        &format!("--authentication-config={}", configuration.display()),
+        NODE_AND_RBAC,
+    ];
+    let files = (files(WITH_ISSUERS), "");
+    check_beside(
+        Some(&peer),
+        StoreChoice::Embedded,
+        (&files.0, files.1),
+        &flags,
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
+fn a_webhook_of_tokens_is_asked_as_by_kube_apiserver() {
+    let peer = IdentityPeer::start();
+    let flags = [
+        &format!(
+            "--authentication-token-webhook-config-file={}",
+            peer.kubeconfig("/authenticate").display()
+        ),
+        "--authentication-token-webhook-version=v1",
+        "--authentication-token-webhook-cache-ttl=3s",
+        "--enable-bootstrap-token-auth",
+        NODE_AND_RBAC,
+    ];
+    let files = files(WITH_WEBHOOKS);
+    check_beside(
+        Some(&peer),
+        StoreChoice::Embedded,
+        (&files, OF_TOKENS),
+        &flags,
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
@@ -272,6 +334,7 @@ fn every_recorded_file_can_be_read() {
         "api",
         "apply",
         "auth",
+        "auth-modes",
         "admission",
         "admission-optional",
         "admission-autoprovision",
@@ -295,8 +358,12 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_ISSUERS)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
+    let of_tokens = WITH_WEBHOOKS.iter().flat_map(|file| load(&reference.join(format!("{file}.jsonl"))));
+    let of_tokens = of_tokens.filter(|scenario| scenario.name.starts_with(OF_TOKENS)).count();
+    let replayed = replayed + of_tokens;
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [

@@ -17,6 +17,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct Credentials<'a> {
     /// The token of `Authorization: Bearer …`.
     pub bearer_token: Option<&'a str>,
+    /// The user and the password of `Authorization: Basic …`.
+    pub password: Option<(&'a str, &'a str)>,
     /// The client certificate of the connection, or what is wrong with it.
     pub certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
     /// The same certificate, judged as that of a front proxy; `None` if there are no CAs of these.

@@ -15,6 +15,8 @@ mod impersonation;
 mod issuer_documents;
 mod modes;
 mod node;
+mod oidc;
+mod password_file;
 mod rbac;
 mod rules;
 mod service_account;
@@ -38,6 +40,11 @@ pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
 pub use node::NodeAuthorizer;
+pub use oidc::{
+    AnonymousAuth, AuthenticationConfiguration, AuthenticationConfigurationError, JwtTokens, OidcFlags, OidcParts,
+    OidcProviders, SUPPORTED_ALGORITHMS,
+};
+pub use password_file::PasswordFile;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};

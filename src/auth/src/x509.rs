@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Authenticates by client certificates, on which the TLS layer has passed its judgement.
 #[derive(Debug, Clone)]

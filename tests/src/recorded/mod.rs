@@ -20,6 +20,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
+use crate::identity_peer::IdentityPeer;
 use crate::server::ADMIN_TOKEN;
 use normal::Normalizer;
 
@@ -88,9 +89,18 @@ pub fn load(path: &Path) -> Vec<Scenario> {
         .collect()
 }
 
+/// The ends of a replay.
+#[derive(Clone, Copy)]
+pub struct ReplayEnds<'a> {
+    /// Speaks to the server.
+    pub client: &'a Client,
+    /// The server that it calls, if scenarios look at that.
+    pub peer: Option<&'a IdentityPeer>,
+}
+
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
 /// `managedFields` are compared or left out.
-pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
+pub fn replay(ends: ReplayEnds<'_>, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -102,13 +112,13 @@ pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) 
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    note(scenario, scenario.differences(client, compares_managers));
+                    note(scenario, scenario.differences(ends, compares_managers));
                 }
             });
         }
     });
     for scenario in others {
-        note(scenario, scenario.differences(client, compares_managers));
+        note(scenario, scenario.differences(ends, compares_managers));
     }
     let mut replayed = Replayed::default();
     for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -133,7 +143,8 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, client: &Client, compares_managers: bool) -> Vec<StepDifference> {
+    fn differences(&self, ends: ReplayEnds<'_>, compares_managers: bool) -> Vec<StepDifference> {
+        let client = ends.client;
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
@@ -142,7 +153,7 @@ impl Scenario {
         let normalizer = Normalizer::new(&namespace, compares_managers);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
-            let differences = run_step(client, step, &mut variables, &normalizer);
+            let differences = run_step(ends, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
                 step: number,
@@ -185,14 +196,17 @@ fn make_namespace(client: &Client, name: &str) {
 }
 
 fn run_step(
-    client: &Client,
+    ends: ReplayEnds<'_>,
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    let answer = match send_until(client, step, variables) {
-        Ok(answer) => answer,
-        Err(error) => return vec![format!("no answer: {error}")],
+    let answer = match asked_of_peer(ends.peer, step, variables) {
+        Some(body) => peer_answer(&body),
+        None => match send_until(ends.client, step, variables) {
+            Ok(answer) => answer,
+            Err(error) => return vec![format!("no answer: {error}")],
+        },
     };
     let body = parsed_body(&answer, step["lines"].is_u64());
     if let Some(keep) = step["keep"].as_object() {
@@ -220,6 +234,29 @@ fn run_step(
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     differences
+}
+
+/// The answer to a step that is not for the server: a token to be signed, or what the peer is to answer or was asked.
+fn asked_of_peer(peer: Option<&IdentityPeer>, step: &Value, variables: &HashMap<String, String>) -> Option<Value> {
+    let request = step["do"].as_str().unwrap_or_default();
+    let body = substitute(&step["body"], variables);
+    match request.split_once(' ')? {
+        ("SIGN", key) => Some(json!({"token": peer?.sign(key, &body)})),
+        ("HOOK", "GET /calls") => Some(peer?.calls().into()),
+        ("HOOK", "POST /set") => {
+            peer?.set(body.as_object().cloned().unwrap_or_default());
+            Some(json!({"ok": true}))
+        }
+        _ => None,
+    }
+}
+
+fn peer_answer(body: &Value) -> Answer {
+    Answer {
+        code: 200,
+        headers: Vec::new(),
+        body: Body::Whole(body.to_string().into_bytes()),
+    }
 }
 
 /// Repeats a step that says so until the answer has the code that it waits for.
