@@ -361,8 +361,12 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_ISSUERS)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
-    let of_tokens = WITH_WEBHOOKS.iter().flat_map(|file| load(&reference.join(format!("{file}.jsonl"))));
-    let of_tokens = of_tokens.filter(|scenario| scenario.name.starts_with(OF_TOKENS)).count();
+    let of_tokens = WITH_WEBHOOKS
+        .iter()
+        .flat_map(|file| load(&reference.join(format!("{file}.jsonl"))));
+    let of_tokens = of_tokens
+        .filter(|scenario| scenario.name.starts_with(OF_TOKENS))
+        .count();
     let replayed = replayed + of_tokens;
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");

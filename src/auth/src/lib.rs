@@ -31,11 +31,11 @@ mod webhook;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
-pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
-pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders, RequestHeaders};
+pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
