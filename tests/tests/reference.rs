@@ -1,5 +1,6 @@
 //! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
 
+use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
 use trireme_tests::recorded::{ReplayEnds, load, replay};
@@ -101,7 +102,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1164;
+const RECORDED: usize = 1189;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -176,6 +177,8 @@ const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautopro
 
 /// Recorded files of issuers of JWTs.
 const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
+/// Recorded files of users with certificates and of front proxies.
+const WITH_CLIENT_CA: &[&str] = &["auth/authn"];
 /// Recorded files with webhooks; the scenarios of tokens begin with this.
 const WITH_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook"];
 const OF_TOKENS: &str = "wt-";
@@ -187,12 +190,12 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
-    check_beside(None, store, (files, ""), flags, least);
+    check_beside((None, None), store, (files, ""), flags, least);
 }
 
-/// The same for scenarios whose names begin with a prefix, beside a peer that the server calls.
+/// The same for scenarios whose names begin with a prefix, beside a peer that the server calls and a CA of its clients.
 fn check_beside(
-    peer: Option<&IdentityPeer>,
+    (peer, ca): (Option<&IdentityPeer>, Option<&Ca>),
     store: StoreChoice,
     (files, prefix): (&[String], &str),
     flags: &[&str],
@@ -208,7 +211,11 @@ fn check_beside(
     for file in files {
         let mut scenarios = load(&reference.join(format!("{file}.jsonl")));
         scenarios.retain(|scenario| scenario.name.starts_with(prefix));
-        let ends = ReplayEnds { client: &client, peer };
+        let ends = ReplayEnds {
+            client: &client,
+            peer,
+            ca,
+        };
         let replayed = replay(ends, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
@@ -293,9 +300,35 @@ fn issuers_of_tokens_make_the_users_of_kube_apiserver() {
     ];
     let files = (files(WITH_ISSUERS), "");
     check_beside(
-        Some(&peer),
+        (Some(&peer), None),
         StoreChoice::Embedded,
         (&files.0, files.1),
+        &flags,
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
+fn users_are_known_as_by_kube_apiserver() {
+    let ca = Ca::new("clients");
+    let peer = IdentityPeer::start();
+    let file = peer.file("clients.crt", &ca.pem);
+    let flags = [
+        &format!("--client-ca-file={}", file.display()),
+        &format!("--requestheader-client-ca-file={}", file.display()),
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--enable-bootstrap-token-auth",
+        ALL_PLUGINS,
+        NODE_AND_RBAC,
+    ];
+    let files = files(WITH_CLIENT_CA);
+    check_beside(
+        (None, Some(&ca)),
+        StoreChoice::Embedded,
+        (&files, ""),
         &flags,
         LEAST_WITH_PLUGINS_PERCENT,
     );
@@ -316,7 +349,7 @@ fn a_webhook_of_tokens_is_asked_as_by_kube_apiserver() {
     ];
     let files = files(WITH_WEBHOOKS);
     check_beside(
-        Some(&peer),
+        (Some(&peer), None),
         StoreChoice::Embedded,
         (&files, OF_TOKENS),
         &flags,
@@ -341,7 +374,9 @@ fn every_recorded_file_can_be_read() {
         "hooks",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
-        for file in files.map(|file| file.expect("a file").path()) {
+        let files = files.map(|file| file.expect("a file").path());
+        // Beside them are the configurations that they were recorded with.
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")) {
             scenarios += load(&file).len();
         }
     }
@@ -359,6 +394,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
         .chain(WITH_ISSUERS)
+        .chain(WITH_CLIENT_CA)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let of_tokens = WITH_WEBHOOKS

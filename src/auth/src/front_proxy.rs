@@ -146,6 +146,7 @@ mod tests {
     fn identity(name: &str) -> CertificateIdentity {
         CertificateIdentity {
             common_name: name.to_owned(),
+            uid: String::new(),
             organizations: Vec::new(),
             not_after: SystemTime::UNIX_EPOCH,
             fingerprint: String::new(),

@@ -5,6 +5,7 @@
 //! format.
 
 mod echo;
+mod identities;
 pub mod known;
 mod normal;
 mod spaced;
@@ -20,9 +21,11 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
-use crate::identity_peer::IdentityPeer;
 use crate::server::ADMIN_TOKEN;
+use identities::Identities;
 use normal::Normalizer;
+
+pub use identities::ReplayEnds;
 
 /// Scenarios that run side by side; more only queue on a small machine.
 const SIDE_BY_SIDE: usize = 4;
@@ -89,15 +92,6 @@ pub fn load(path: &Path) -> Vec<Scenario> {
         .collect()
 }
 
-/// The ends of a replay.
-#[derive(Clone, Copy)]
-pub struct ReplayEnds<'a> {
-    /// Speaks to the server.
-    pub client: &'a Client,
-    /// The server that it calls, if scenarios look at that.
-    pub peer: Option<&'a IdentityPeer>,
-}
-
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
 /// `managedFields` are compared or left out.
 pub fn replay(ends: ReplayEnds<'_>, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
@@ -151,9 +145,10 @@ impl Scenario {
             make_namespace(client, &namespace);
         }
         let normalizer = Normalizer::new(&namespace, compares_managers);
+        let mut identities = Identities::new(ends);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
-            let differences = run_step(ends, step, &mut variables, &normalizer);
+            let differences = run_step(&mut identities, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
                 step: number,
@@ -196,14 +191,14 @@ fn make_namespace(client: &Client, name: &str) {
 }
 
 fn run_step(
-    ends: ReplayEnds<'_>,
+    identities: &mut Identities<'_>,
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    let answer = match asked_of_peer(ends.peer, step, variables) {
-        Some(body) => peer_answer(&body),
-        None => match send_until(ends.client, step, variables) {
+    let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
+        Some(answer) => answer,
+        None => match send_until(identities, step, variables) {
             Ok(answer) => answer,
             Err(error) => return vec![format!("no answer: {error}")],
         },
@@ -215,12 +210,17 @@ fn run_step(
             variables.insert(name.clone(), value.map_or_else(|| "None".to_owned(), plain_text));
         }
     }
-    let got = json!({
+    let mut got = json!({
         "code": answer.code,
         "type": answer.header("content-type").next().unwrap_or_default().replace(' ', ""),
         "warning": answer.header("warning").collect::<Vec<_>>(),
         "body": body,
     });
+    if let Some(headers) = step["expect"]["headers"].as_object() {
+        let values = |name: &String| answer.header(&name.to_ascii_lowercase()).map(Value::from).collect();
+        let shown: Map<String, Value> = headers.keys().map(|name| (name.clone(), values(name))).collect();
+        got["headers"] = shown.into();
+    }
     let mut differences = Vec::new();
     compare(
         &normalizer.apply(&step["expect"]),
@@ -236,39 +236,20 @@ fn run_step(
     differences
 }
 
-/// The answer to a step that is not for the server: a token to be signed, or what the peer is to answer or was asked.
-fn asked_of_peer(peer: Option<&IdentityPeer>, step: &Value, variables: &HashMap<String, String>) -> Option<Value> {
-    let request = step["do"].as_str().unwrap_or_default();
-    let body = substitute(&step["body"], variables);
-    match request.split_once(' ')? {
-        ("SIGN", key) => Some(json!({"token": peer?.sign(key, &body)})),
-        ("HOOK", "GET /calls") => Some(peer?.calls().into()),
-        ("HOOK", "POST /set") => {
-            peer?.set(body.as_object().cloned().unwrap_or_default());
-            Some(json!({"ok": true}))
-        }
-        _ => None,
-    }
-}
-
-fn peer_answer(body: &Value) -> Answer {
-    Answer {
-        code: 200,
-        headers: Vec::new(),
-        body: Body::Whole(body.to_string().into_bytes()),
-    }
-}
-
 /// Repeats a step that says so until the answer has the code that it waits for.
-fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+fn send_until(
+    identities: &Identities<'_>,
+    step: &Value,
+    variables: &HashMap<String, String>,
+) -> std::io::Result<Answer> {
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
     let (until, patience) = wait_of(step, request);
     if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
-        settle_definitions(client)?;
+        settle_definitions(identities.ends.client)?;
     }
     loop {
-        let answer = send_step(client, step, variables)?;
+        let answer = send_step(identities, step, variables)?;
         if until.is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
             return Ok(answer);
         }
@@ -321,7 +302,11 @@ fn is_settled(definition: &Value) -> bool {
         || (has_names && condition("Established")["status"] == "True")
 }
 
-fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+fn send_step(
+    identities: &Identities<'_>,
+    step: &Value,
+    variables: &HashMap<String, String>,
+) -> std::io::Result<Answer> {
     let request = substitute_text(step["do"].as_str().unwrap_or_default(), variables);
     let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
     let body = match (step.get("raw"), step.get("body")) {
@@ -330,11 +315,12 @@ fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>)
         (None, None) => None,
     };
     let has_body = body.is_some();
-    let client = match step["as"].as_str() {
-        None => client.with_token(ADMIN_TOKEN),
-        Some("none") => client.anonymous(),
-        Some(token) => client.with_token(&substitute_text(token, variables)),
-    };
+    let client = identities.client(
+        step["as"]
+            .as_str()
+            .map(|name| substitute_text(name, variables))
+            .as_deref(),
+    );
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
     let headers = step["headers"].as_object().into_iter().flatten();

@@ -1,0 +1,96 @@
+//! The identities of a scenario: tokens, client certificates that it asks for, and the peer that signs and that the server
+//! calls.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::certificates::{Ca, Issued, showing};
+use crate::http::{Answer, Body, Client};
+use crate::identity_peer::IdentityPeer;
+use crate::server::ADMIN_TOKEN;
+
+/// A certificate that recordings take for granted.
+const FRONT_PROXY: &str = "front-proxy";
+
+/// The ends of a replay.
+#[derive(Clone, Copy)]
+pub struct ReplayEnds<'a> {
+    /// Speaks to the server.
+    pub client: &'a Client,
+    /// The server that it calls, if scenarios look at that.
+    pub peer: Option<&'a IdentityPeer>,
+    /// The CA of clients, if scenarios ask for certificates.
+    pub ca: Option<&'a Ca>,
+}
+
+/// Those of one scenario.
+pub(super) struct Identities<'a> {
+    pub(super) ends: ReplayEnds<'a>,
+    certificates: HashMap<String, Issued>,
+}
+
+impl<'a> Identities<'a> {
+    pub(super) fn new(ends: ReplayEnds<'a>) -> Self {
+        let proxy = |ca: &Ca| {
+            (
+                FRONT_PROXY.to_owned(),
+                ca.issue_recorded(&json!({"subject": "/CN=front-proxy"})),
+            )
+        };
+        Self {
+            ends,
+            certificates: ends.ca.map(proxy).into_iter().collect(),
+        }
+    }
+
+    /// The answer to a step that is not for the server: a token to be signed, a certificate to be issued, or what the peer is
+    /// to answer or was asked.
+    pub(super) fn answer(&mut self, step: &Value, body: &Value) -> Option<Answer> {
+        let request = step["do"].as_str().unwrap_or_default();
+        let told = match request.split_once(' ')? {
+            ("SIGN", key) => json!({"token": self.ends.peer?.sign(key, body)}),
+            ("CERT", name) => {
+                let issued = match body["ca"].as_str() {
+                    None | Some("ca") => self.ends.ca?.issue_recorded(body),
+                    Some(other) => Ca::new(other).issue_recorded(body),
+                };
+                self.certificates.insert(name.to_owned(), issued);
+                json!({"ok": true})
+            }
+            ("HOOK", "GET /calls") => self.ends.peer?.calls().into(),
+            ("HOOK", "POST /set") => {
+                self.ends.peer?.set(body.as_object().cloned().unwrap_or_default());
+                json!({"ok": true})
+            }
+            _ => return None,
+        };
+        Some(Answer {
+            code: 200,
+            headers: Vec::new(),
+            body: Body::Whole(told.to_string().into_bytes()),
+        })
+    }
+
+    /// The client as a step names it: by a token, `none`, or `cert:NAME`, perhaps with a token.
+    pub(super) fn client(&self, name: Option<&str>) -> Client {
+        let client = self.ends.client;
+        match name {
+            None => client.with_token(ADMIN_TOKEN),
+            Some("none") => client.anonymous(),
+            Some(name) => match name.strip_prefix("cert:") {
+                None => client.with_token(name),
+                Some(shown) => {
+                    let (shown, token) = shown.split_once(' ').unwrap_or((shown, ""));
+                    let issued = self.certificates.get(shown).expect("the scenario has asked for it");
+                    let client = showing(&client.anonymous(), issued);
+                    if token.is_empty() {
+                        client
+                    } else {
+                        client.with_token(token)
+                    }
+                }
+            },
+        }
+    }
+}
