@@ -8,6 +8,7 @@ mod cluster;
 mod compaction;
 mod components;
 mod duties;
+mod encryption;
 mod first_objects;
 mod front;
 mod group;
