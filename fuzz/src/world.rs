@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use trireme_actors::Clock;
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_registry::{
-    KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, WriteContext,
+    KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -25,6 +25,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&Settings {
         storage_root: "/registry".to_owned(),
+        storage_media_type: StorageMediaType::Json,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(
             store.clone(),

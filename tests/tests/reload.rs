@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use trireme_tests::http::Client;
 use trireme_tests::{Server, StoreChoice};
 
-/// Files are looked at once a second.
+/// Files are looked at every 400 ms.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A certificate and its key.

@@ -4,7 +4,10 @@ use std::{fmt, pin::Pin};
 
 use trireme_registry::request::UserInfo;
 
-use crate::certificate::{CertificateError, CertificateIdentity};
+use crate::{
+    certificate::{CertificateError, CertificateIdentity},
+    front_proxy::RequestHeaders,
+};
 
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -16,6 +19,10 @@ pub struct Credentials<'a> {
     pub bearer_token: Option<&'a str>,
     /// The client certificate of the connection, or what is wrong with it.
     pub certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
+    /// The same certificate, judged as that of a front proxy; `None` if there are no CAs of these.
+    pub proxy_certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
+    /// The headers of the request.
+    pub headers: Option<&'a dyn RequestHeaders>,
 }
 
 /// Credentials were given and are not valid.

@@ -39,6 +39,31 @@ pub enum TokenError {
     },
     /// An object that it names is not the one that it was made for, or not there; the text names both.
     Object(String),
+    /// An authenticator could not judge it, or refused it with this reason.
+    Failed(String),
+    /// More than one authenticator has found something.
+    Several(Vec<TokenError>),
+}
+
+impl TokenError {
+    /// The text that a `TokenReview` tells: all errors, each once, of which the first is that the server's own token is
+    /// another one.
+    pub fn review_text(&self) -> String {
+        let mut texts = vec![TokenError::Unknown.to_string()];
+        let errors = match self {
+            Self::Several(errors) => errors.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for text in errors.iter().map(Self::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match texts.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
+    }
 }
 
 impl fmt::Display for TokenError {
@@ -51,7 +76,11 @@ impl fmt::Display for TokenError {
                 list(given),
                 list(wanted)
             ),
-            Self::Object(why) => f.write_str(why),
+            Self::Object(why) | Self::Failed(why) => f.write_str(why),
+            Self::Several(errors) => {
+                let texts: Vec<String> = errors.iter().map(Self::to_string).collect();
+                write!(f, "[{}]", texts.join(", "))
+            }
             Self::Unknown | Self::Bad(_) => f.write_str(Rejected::from(self).0),
         }
     }
@@ -66,6 +95,7 @@ impl From<&TokenError> for Rejected {
             TokenError::Bad(why) => why,
             TokenError::Audiences { .. } => "the token is for others",
             TokenError::Object(_) => "the token names an object that is not there",
+            TokenError::Failed(_) | TokenError::Several(_) => "an authenticator has refused the token",
         })
     }
 }
@@ -87,7 +117,7 @@ pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Asks several in order; the first that knows the holder wins. Only if none does, an error that one has found counts.
+/// Asks several in order; the first that knows the holder wins. Only if none does, the errors that they have found count.
 /// Adds the group `system:authenticated`.
 pub struct TokenUnion(Vec<Arc<dyn TokenAuthenticator>>);
 
@@ -101,7 +131,7 @@ impl TokenUnion {
 impl TokenAuthenticator for TokenUnion {
     fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         Box::pin(async move {
-            let mut found = TokenError::Unknown;
+            let mut found = Vec::new();
             for authenticator in &self.0 {
                 match authenticator.holder(token, audiences).await {
                     Ok(holder) => {
@@ -110,11 +140,15 @@ impl TokenAuthenticator for TokenUnion {
                             ..holder
                         });
                     }
-                    Err(error) if found == TokenError::Unknown => found = error,
-                    Err(_) => {}
+                    Err(TokenError::Unknown) => {}
+                    Err(error) => found.push(error),
                 }
             }
-            Err(found)
+            match found.len() {
+                0 => Err(TokenError::Unknown),
+                1 => Err(found.remove(0)),
+                _ => Err(TokenError::Several(found)),
+            }
         })
     }
 }
@@ -197,6 +231,13 @@ mod tests {
             Err(TokenError::Unknown),
         ]);
         assert_eq!(now(tokens.holder("t", &[])), Err(TokenError::Bad("late")));
+        let tokens = union(vec![
+            Err(TokenError::Bad("a")),
+            Err(TokenError::Unknown),
+            Err(TokenError::Bad("b")),
+        ]);
+        let error = now(tokens.holder("t", &[])).expect_err("nobody knows it");
+        assert_eq!(error.review_text(), "[invalid bearer token, a, b]");
         assert_eq!(now(union(vec![]).holder("t", &[])), Err(TokenError::Unknown));
     }
 
@@ -224,5 +265,7 @@ mod tests {
         let text = r#"token audiences ["a"] is invalid for the target audiences ["b" "c\""]"#;
         assert_eq!(error.to_string(), text);
         assert_eq!(TokenError::Unknown.to_string(), "invalid bearer token");
+        assert_eq!(TokenError::Unknown.review_text(), "invalid bearer token");
+        assert_eq!(TokenError::Bad("no").review_text(), "[invalid bearer token, no]");
     }
 }

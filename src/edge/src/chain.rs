@@ -57,7 +57,7 @@ where
 async fn admit<S>(
     state: &ChainState,
     app: &S,
-    request: Request,
+    mut request: Request,
     exchange: &Rc<Exchange>,
 ) -> Result<(HttpResponse, Option<Seat>), ApiError>
 where
@@ -68,7 +68,7 @@ where
     deadline::set(state, exchange)?;
     // Around all that can wait.
     timeout::bound(state, exchange, async {
-        let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &request)).await;
+        let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &mut request)).await;
         authenticated?;
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // Who asks decides whether the trace that the request names is believed.

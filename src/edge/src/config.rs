@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
+use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_registry::DirectorHandle;
@@ -25,6 +25,8 @@ pub struct EdgeConfig {
     pub watch_grace: Duration,
     /// `--anonymous-auth`: requests without credentials are those of `system:anonymous`; else they get 401.
     pub anonymous: bool,
+    /// The headers in which proxies tell who asks: they are read by authenticators alone.
+    pub front_proxy: FrontProxyHeaders,
     /// `--request-timeout`: how long a request may take that is not long-running.
     pub request_timeout: Duration,
     /// `--slow-request-threshold`: requests that take at least so long are told of in the log; `None` tells of none.
@@ -51,6 +53,7 @@ impl EdgeConfig {
             limits: ConnectionLimits::default(),
             watch_grace: Duration::ZERO,
             anonymous: true,
+            front_proxy: FrontProxyHeaders::standard(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             min_watch: Duration::from_secs(1800),

@@ -53,6 +53,7 @@ impl Edge {
             limiter: rooms.limiter.clone(),
             lifecycle: lifecycle.clone(),
             anonymous: config.anonymous,
+            front_proxy: config.front_proxy,
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
             goaway_chance: config.goaway_chance,

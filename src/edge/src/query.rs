@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use trireme_machinery::percent::decode;
+
 /// Decoded pairs in the order of the URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -57,33 +59,6 @@ fn decode_form(text: &str) -> Option<Cow<'_, str>> {
         return decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()));
     }
     decode(text)
-}
-
-/// Resolves percent encoding; `None` if it is broken or the result is no UTF-8.
-pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let digits = [bytes.next()?, bytes.next()?];
-            out.push(hex(digits[0])? << 4 | hex(digits[1])?);
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).ok().map(Cow::Owned)
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //! Made once per request by the filter chain. Authorization and the handlers both work from it, and from nothing else,
 //! so what was allowed is what is done.
 
-use trireme_machinery::selector::{FieldSelector, LabelSelector};
+use trireme_machinery::{
+    percent,
+    selector::{FieldSelector, LabelSelector},
+};
 use trireme_registry::Verb;
 
-use crate::query::{self, Query};
+use crate::query::Query;
 
 /// A request, classified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +82,7 @@ impl RequestVerb {
 impl RequestInfo {
     /// Classifies a request.
     pub(crate) fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, BadPath> {
-        let path = query::decode(raw_path).ok_or(BadPath::Encoding)?.into_owned();
+        let path = percent::decode(raw_path).ok_or(BadPath::Encoding)?.into_owned();
         let mut info = Self {
             is_resource: false,
             verb: RequestVerb::Method(method.to_ascii_lowercase()),

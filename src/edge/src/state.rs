@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
-use trireme_auth::{Authenticator, Authorizer, Impersonator};
+use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
 
 use trireme_http::server::Lifecycle;
@@ -26,6 +26,8 @@ pub(crate) struct ChainState {
     pub(crate) lifecycle: Lifecycle,
     /// True if requests without credentials go on, as those of nobody.
     pub(crate) anonymous: bool,
+    /// The headers in which proxies tell who asks.
+    pub(crate) front_proxy: FrontProxyHeaders,
     /// The longest time of a request that is not long-running.
     pub(crate) request_timeout: Duration,
     /// The least time of a request that is logged as slow; `None` logs none.

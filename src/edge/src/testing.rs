@@ -63,7 +63,7 @@ pub fn write_options(raw_query: &str, user_agent: Option<&str>) -> Option<[Resul
     Some(writes.map(|write| options::read(&query, user_agent, write)))
 }
 
-/// Reads the options of a delete from a query; `None` for one that is refused.
+/// Reads the options of a delete from a query, with the gate for unsafe deletions on; `None` for one that is refused.
 ///
 /// # Errors
 /// 400 or 422, as a client would get it.
@@ -72,7 +72,7 @@ pub fn delete_options_in_query(raw_query: &str) -> Option<Result<DeleteOptions, 
     Some(delete_options::from_query(&query, true).map(|deletion| deletion.options))
 }
 
-/// Reads the options of a delete from a body.
+/// Reads the options of a delete from a body, with the gate for unsafe deletions on.
 ///
 /// # Errors
 /// 400 or 422, as a client would get it.

@@ -27,16 +27,17 @@ use std::sync::Arc;
 
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
+use trireme_machinery::GroupVersion;
 use trireme_registry::{
-    AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, Readiness, RegistryHandle, ResourceDefinition,
-    SubresourceDefinition, View,
+    AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, ReadableVersion, Readiness, RegistryHandle,
+    ResourceDefinition, SubresourceDefinition, View,
 };
 
 use crate::{
     catalogue::{Catalogue, Compile},
     columns::Columns,
     conversion::ConversionWebhooks,
-    definition::Definitions,
+    definition::{Definitions, V1Beta1},
     installer::{InstalledRevision, ServesAll},
     resource::Builder,
     structural::metadata::MetadataType,
@@ -51,8 +52,14 @@ pub const PLURAL: &str = "customresourcedefinitions";
 /// The kind with its own behaviour.
 #[must_use]
 pub fn define(definition: ResourceDefinition) -> ResourceDefinition {
+    let beta = ReadableVersion {
+        group_version: GroupVersion::new(GROUP, "v1beta1"),
+        type_id: definition.stored().type_id,
+        conversion: Some(Arc::new(V1Beta1)),
+    };
     ResourceDefinition {
         strategy: Arc::new(Definitions),
+        readable: vec![beta],
         ..definition
     }
 }

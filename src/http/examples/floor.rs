@@ -17,7 +17,9 @@ use actix_web::{
     web::{Bytes, Data},
 };
 use futures_util::stream;
-use trireme_http::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, start, tls_from_pem};
+use trireme_http::server::{
+    AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, TrustedCas, start, tls_from_pem,
+};
 
 const WORKERS: usize = 2;
 /// Longer files are sent in pieces of this size, as lists are.
@@ -58,7 +60,11 @@ fn tls(directory: &Path) -> Outcome<Tls> {
     let certificate = made.cert.pem();
     fs::write(directory.join("floor.crt"), &certificate)?;
     let key = made.signing_key.serialize_pem();
-    Ok(tls_from_pem::<&[u8]>(certificate.as_bytes(), key.as_bytes(), &[])?)
+    Ok(tls_from_pem::<&[u8]>(
+        certificate.as_bytes(),
+        key.as_bytes(),
+        TrustedCas::default(),
+    )?)
 }
 
 fn announce(address: SocketAddr) {

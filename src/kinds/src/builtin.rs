@@ -5,15 +5,15 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    ResourceDefinition, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb,
-    Verbs,
+    ResourceDefinition, SelectableField, SelectableFields, ServedVersion, StorageMediaType, SubresourceDefinition,
+    SubresourceKind, Verb, Verbs,
 };
 use trireme_schema::{ResourceData, StorageData, SubresourceData, VersionData};
 
 use crate::{
     admissionregistration, apiregistration, apps, autoscaling, autoscaling::scale::scale_columns, batch, certificates,
     coordination, core, discovery, flowcontrol, generic, kind::Kind, networking, node, policy, rbac, resource,
-    scheduling, schemas, settings::Settings, storage, values::at,
+    scheduling, schemas, settings::Settings, storage, stored_versions, values::at,
 };
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
@@ -25,9 +25,24 @@ pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
     own.filter_map(|row| {
         let storage = row.storage.as_ref()?;
         let kind = take(&mut declared, row);
-        Some(resource(row, Some(storage), &settings.storage_root, kind))
+        let definition = resource(row, Some(storage), &settings.storage_root, kind);
+        Some(ResourceDefinition {
+            storage_media_type: media_type(row, settings.storage_media_type),
+            ..definition
+        })
     })
     .collect()
+}
+
+/// The groups that kube-apiserver stores as JSON whatever is asked for.
+const JSON_ONLY: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+fn media_type(row: &ResourceData, wanted: StorageMediaType) -> StorageMediaType {
+    if JSON_ONLY.contains(&&*row.group) {
+        StorageMediaType::Json
+    } else {
+        wanted
+    }
 }
 
 /// Every built-in resource that is served but not stored: reviews, bindings, component statuses.
@@ -150,6 +165,9 @@ fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind:
     if row.group.is_empty() && row.plural == "events" {
         versions.extend(newer_events(&kind));
     }
+    let storage_version = stored.unwrap_or(0);
+    let readable = versions.get(storage_version).filter(|_| storage.is_some());
+    let readable = readable.map(|stored| stored_versions::readable(&row.group, &row.plural, stored, &versions));
     let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
     ResourceDefinition {
         resource: GroupResource {
@@ -167,7 +185,9 @@ fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind:
         storage_prefix: storage
             .map_or_else(String::new, |storage| format!("{root}/{}", storage.prefix))
             .into(),
-        storage_version: stored.unwrap_or(0),
+        storage_version,
+        readable: readable.unwrap_or_default(),
+        storage_media_type: StorageMediaType::Json,
         versions,
         converter: None,
         types: trireme_schema::type_table().clone(),

@@ -28,6 +28,7 @@ mod scheduling;
 mod schemas;
 mod settings;
 mod storage;
+mod stored_versions;
 #[cfg(test)]
 mod testing;
 mod values;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    ResourceLookup,
+    ResourceLookup, StorageMediaType,
     allocate::{AddressAllocator, PortAllocator},
 };
 
@@ -15,6 +15,8 @@ use crate::pod_template::Capabilities;
 pub struct Settings {
     /// The prefix of all keys: `/registry`.
     pub storage_root: String,
+    /// The media type of objects at rest.
+    pub storage_media_type: StorageMediaType,
     /// True if privileged containers may run in this cluster.
     pub allow_privileged: bool,
     /// The lifetime of an event.

@@ -12,7 +12,7 @@ use trireme_machinery::{
     schema::{self, TypeId},
 };
 use trireme_registry::{
-    Conversion, PublishedSurface, Strategy, WriteContext,
+    Conversion, PublishedSurface, StorageMediaType, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     subresource::SubresourceRole,
 };
@@ -226,6 +226,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = Settings {
         storage_root: "/registry".to_owned(),
+        storage_media_type: StorageMediaType::Json,
         allow_privileged: false,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(

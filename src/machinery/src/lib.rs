@@ -16,6 +16,7 @@ pub mod managed;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod percent;
 pub mod pod_resources;
 pub mod policy_rule;
 pub mod protobuf;

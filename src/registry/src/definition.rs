@@ -45,6 +45,10 @@ pub struct ResourceDefinition {
     pub storage_version: usize,
     /// All versions that are served, preferred first.
     pub versions: Vec<ServedVersion>,
+    /// Versions that nobody is served, in which kube-apiserver may have stored objects.
+    pub readable: Vec<ReadableVersion>,
+    /// The media type of objects at rest.
+    pub storage_media_type: StorageMediaType,
     /// Converts between the versions, where code beyond this process does. Objects are then cached in the version that
     /// they were stored in, and Tables show them in the version that is asked for.
     pub converter: Option<Arc<dyn Converter>>,
@@ -118,6 +122,27 @@ impl ServedVersion {
             is_served: true,
         }
     }
+}
+
+/// A version in which stored objects are read, without being served.
+#[derive(Clone)]
+pub struct ReadableVersion {
+    /// Group and version.
+    pub group_version: GroupVersion,
+    /// The type by which messages of the version are decoded.
+    pub type_id: TypeId,
+    /// The conversion to the stored version; `None` if objects are the same but for `apiVersion`.
+    pub conversion: Option<Arc<dyn Conversion>>,
+}
+
+/// The media type of objects at rest. Each is read, whatever is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StorageMediaType {
+    /// `application/json`
+    #[default]
+    Json,
+    /// `application/vnd.kubernetes.protobuf`: kinds that have messages are stored in envelopes, as kube-apiserver does.
+    Protobuf,
 }
 
 /// The schema of a version whose objects are no struct of a type table: those of custom resources.
@@ -252,6 +277,8 @@ impl ResourceDefinition {
             storage_prefix: storage_prefix.into(),
             storage_version: 0,
             versions,
+            readable: Vec::new(),
+            storage_media_type: StorageMediaType::default(),
             converter: None,
             types,
             selectable: SelectableFields::default(),

@@ -14,7 +14,7 @@ use trireme_storage::Revision;
 /// The text before the revision in the bytes of an item, from [`crate::Item::body`] on.
 pub(crate) const BODY_TO_REVISION: &str = r#""metadata":{"resourceVersion":""#;
 
-/// The bytes to store: no `resourceVersion`, which is the store's to give.
+/// The JSON to store: no `resourceVersion`, which is the store's to give.
 pub fn object(object: &Value) -> Vec<u8> {
     encode(object, None)
 }

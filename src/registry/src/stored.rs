@@ -2,9 +2,9 @@
 //!
 //! Called for every entry that comes from the store, so it borrows what it can and builds a tree only for resources
 //! with selectable fields. Objects that we stored are canonical and only get their `resourceVersion` spliced in;
-//! what others stored in another layout or version is encoded anew. What cannot be read is a typed error, also if the
-//! decoder panics: the caller keeps the key as [unreadable](crate::unreadable), since one bad entry must not take a
-//! whole resource down.
+//! what others stored in another layout or version, or in protobuf, is decoded as requests are, and encoded anew. What
+//! cannot be read is a typed error, also if the decoder panics: the caller keeps the key as
+//! [unreadable](crate::unreadable), since one bad entry must not take a whole resource down.
 
 use std::{
     any::Any,
@@ -14,9 +14,10 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::json;
+use trireme_machinery::{json, protobuf};
 use trireme_storage::Revision;
 
+use self::foreign::StoredForm;
 use crate::{
     definition::ResourceDefinition,
     encode,
@@ -24,6 +25,11 @@ use crate::{
     item::{Item, ItemKey, make_line},
     selectable::{Head, Metadata},
 };
+
+mod at_rest;
+mod foreign;
+
+pub(crate) use at_rest::at_rest;
 
 /// Why a stored entry is not an object of the resource.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +40,7 @@ pub enum ItemError {
     /// The value is not a JSON object with metadata.
     #[error("value cannot be decoded")]
     Undecodable(#[source] serde_json::Error),
-    /// The value is not JSON within our caps.
+    /// The value is neither JSON within our caps nor a message of the kind, or does not fit the kind's type.
     #[error("value cannot be decoded: {0}")]
     Unparsable(String),
     /// The value is of another kind, or of a version that is not served.
@@ -78,6 +84,12 @@ impl Item {
         value: &[u8],
         revision: Revision,
     ) -> Result<Self, ItemError> {
+        // A line break is the end of JSON that Go has written, and of a frame of a watch.
+        let value = if protobuf::is_enveloped(value) {
+            value
+        } else {
+            value.trim_ascii_end()
+        };
         // Nothing is left half done behind a panic: what was being made is dropped.
         let decoded = panic::catch_unwind(AssertUnwindSafe(|| match restored(info, value)? {
             Some(restored) => Self::from_canonical(line_kind, info, key, &restored, revision),
@@ -182,9 +194,13 @@ pub(crate) fn item_key(info: &ResourceDefinition, key: &str) -> Result<(ItemKey,
     Ok((Arc::from(within), namespace_len))
 }
 
-/// The value in the form of the schema of the stored version, if it is another one: of custom resources, whose schema may
-/// have changed since. What is in another version is converted first, when it is asked for.
+/// The value as JSON of the stored version, if it is something else: in an envelope, or in the form of another schema of a
+/// custom resource, whose schema may have changed since. What is in another version of a custom resource is converted first,
+/// when it is asked for.
 fn restored(info: &ResourceDefinition, value: &[u8]) -> Result<Option<Vec<u8>>, ItemError> {
+    if protobuf::is_enveloped(value) {
+        return Ok(Some(encode::object(&foreign::open_envelope(info, value)?)));
+    }
     let Some(schema) = &info.stored().schema else {
         return Ok(None);
     };
@@ -253,28 +269,16 @@ fn encode_anew(
     value: &[u8],
     revision: Revision,
 ) -> Result<(Encoded, Fields), ItemError> {
-    let foreign = || ItemError::Foreign {
-        api_version: head.api_version.to_string(),
-        kind: head.kind.to_string(),
+    let form = StoredForm::find(info, &head.api_version, &head.kind)?;
+    let object = parse(value)?;
+    // What a webhook converts is converted when it is asked for: what is read here must not wait for anybody.
+    let (group_version, object) = match &info.converter {
+        Some(_) => (form.group_version, object),
+        None => (
+            &info.stored().group_version,
+            foreign::in_stored_version(info, &form, object)?,
+        ),
     };
-    let mut object = parse(value)?;
-    let mut group_version = &info.stored().group_version;
-    if !is_stored_version(info, head) {
-        let same = |group_version: &dyn std::fmt::Display| group_version.to_string() == head.api_version;
-        let served = info.versions.iter().find(|version| same(&version.group_version));
-        let served = served.filter(|_| head.kind == *info.kind).ok_or_else(foreign)?;
-        if info.converter.is_some() {
-            // It is converted when it is asked for: what is read here must not wait for anybody.
-            group_version = &served.group_version;
-        } else {
-            if let Some(conversion) = &served.conversion {
-                conversion.to_stored(&mut object);
-            }
-            if let Some(fields) = object.as_object_mut() {
-                fields.insert("apiVersion".into(), group_version.to_string().into());
-            }
-        }
-    }
     let api_version = group_version.to_string();
     let body = br#"{"apiVersion":"","kind":"","#.len() + api_version.len() + info.kind.len();
     let (line, bytes) = make_line(kind, &[&encode::object_at(&object, revision)]);

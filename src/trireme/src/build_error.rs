@@ -58,6 +58,13 @@ pub(crate) enum BuildError {
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),
+    /// Any client might tell in headers that it is somebody else.
+    #[error(
+        "--requestheader-client-ca-file and --client-ca-file (or the CA in the data directory) contain overlapping \
+         certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set \
+         authenticating proxy headers for arbitrary users"
+    )]
+    OverlappingCas,
     /// Spans cannot be exported.
     #[error("spans cannot be exported")]
     Spans(#[from] opentelemetry_otlp::ExporterBuildError),

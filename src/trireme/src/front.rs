@@ -7,8 +7,9 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
-    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator,
+    FrontProxyAuthenticator, FrontProxyHeaders, ReviewWebhook, TokenAuthenticator, TokenError, TokenFile, TokenHolder,
+    TokenUnion, Union, WebhookTokens, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -16,9 +17,10 @@ use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
 use trireme_flow::Limiter;
 use trireme_http::client::{Client, ClientSettings};
-use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
+use trireme_http::server::{Running, Tls, TlsProvider, TrustedCas, tls_from_pem};
 use trireme_machinery::GroupResource;
 use trireme_registry::{DirectorHandle, Views};
+use x509_parser::pem::Pem;
 
 use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
@@ -79,6 +81,7 @@ pub(crate) async fn start(
     let config = EdgeConfig {
         advertised_address: Some(reached_at.to_string()),
         anonymous: settings.anonymous_auth,
+        front_proxy: taken_out(settings),
         watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
@@ -90,10 +93,14 @@ pub(crate) async fn start(
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
     let tokens = tokens(settings, system, keys.tokens, director, &mut files)?;
-    let ways: Vec<Arc<dyn Authenticator>> = vec![
-        Arc::new(CertificateAuthenticator::new(system.clock().clone())),
-        Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
-    ];
+    let mut ways: Vec<Arc<dyn Authenticator>> = Vec::new();
+    // What a proxy says comes before who it is itself.
+    if let Some(proxies) = &settings.request_header {
+        let allowed = proxies.allowed_names.clone();
+        ways.push(Arc::new(FrontProxyAuthenticator::new(proxies.headers.clone(), allowed)));
+    }
+    ways.push(Arc::new(CertificateAuthenticator::new(system.clock().clone())));
+    ways.push(Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())));
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
@@ -147,8 +154,20 @@ pub(crate) fn client_cas(settings: &Settings, pki: &Pki) -> Vec<PathBuf> {
     own.chain(&settings.client_ca_file).cloned().collect()
 }
 
+/// The headers that no handler is to see: the standard ones, and those of the settings.
+fn taken_out(settings: &Settings) -> FrontProxyHeaders {
+    let mut headers = FrontProxyHeaders::standard();
+    if let Some(given) = settings.request_header.as_ref().map(|proxies| &proxies.headers) {
+        headers.username.extend_from_slice(&given.username);
+        headers.uid.extend_from_slice(&given.uid);
+        headers.group.extend_from_slice(&given.group);
+        headers.extra_prefix.extend_from_slice(&given.extra_prefix);
+    }
+    headers
+}
+
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
-/// or the one of the settings.
+/// or the one of the settings; those of front proxies have CAs of their own.
 fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn TlsProvider>, BuildError> {
     let (certificate, key) = match &settings.serving {
         Some(files) => (&files.certificate, &files.key),
@@ -156,12 +175,30 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
     };
     let mut paths = vec![certificate.clone(), key.clone()];
     paths.extend(client_cas(settings, pki));
-    let current = files.load("tls", paths, |contents| {
-        let (pair, client_cas) = contents.split_at_checked(2).unwrap_or_default();
+    let proxies_at = paths.len();
+    let proxies = settings.request_header.as_ref();
+    paths.extend(proxies.map(|proxies| proxies.ca_file.clone()));
+    let is_restricted = proxies.is_none_or(|proxies| !proxies.allowed_names.is_empty());
+    let current = files.load("tls", paths, move |contents| {
+        let (own, proxies) = contents.split_at_checked(proxies_at).unwrap_or_default();
+        let (pair, clients) = own.split_at_checked(2).unwrap_or_default();
         let [certificate, key] = [pair.first(), pair.last()].map(|file| file.map_or(&[][..], Vec::as_slice));
-        Ok(tls_from_pem(certificate, key, client_cas)?)
+        if !is_restricted && share_a_certificate(clients, proxies) {
+            return Err(BuildError::OverlappingCas);
+        }
+        Ok(tls_from_pem(certificate, key, TrustedCas { clients, proxies })?)
     })?;
     Ok(Arc::new(Certificates(current)))
+}
+
+/// Returns true if a CA of clients is one of proxies too: any client might say then that it is somebody else.
+fn share_a_certificate(clients: &[Vec<u8>], proxies: &[Vec<u8>]) -> bool {
+    let certificates = |files: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        let all = files.iter().flat_map(|file| Pem::iter_from_buffer(file));
+        all.flatten().map(|pem| pem.contents).collect()
+    };
+    let proxies = certificates(proxies);
+    certificates(clients).iter().any(|client| proxies.contains(client))
 }
 
 /// The certificates of now, for every new connection.
@@ -173,7 +210,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// The authenticators of tokens: those of the settings' file, those of service accounts and those of new nodes.
+/// The authenticators of tokens: those of the settings' file, those of service accounts, those of new nodes and the webhook.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -200,6 +237,14 @@ fn tokens(
             audiences,
             system.clock().clone(),
         )));
+    }
+    // Last, as it costs a call.
+    if let Some(webhook) = &settings.token_webhook {
+        let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
+        let client = Client::new("token-webhook", ClientSettings::default(), clock.clone(), tasks);
+        let review = ReviewWebhook::new(webhook.server.clone(), client, clock.clone());
+        let audiences = keys.audiences().to_vec();
+        ways.push(Arc::new(WebhookTokens::new(review, webhook.settings, audiences, clock)));
     }
     Ok(Arc::new(TokenUnion::new(ways)))
 }

@@ -59,7 +59,6 @@ pub(crate) enum KubeconfigError {
 }
 
 /// Reads the webhook that a kubeconfig describes.
-#[expect(dead_code, reason = "webhooks that authenticate and authorize come next and call it")]
 pub(crate) fn webhook(path: &Path) -> Result<RemoteServer, KubeconfigError> {
     let kubeconfig = Kubeconfig::read(path)?;
     let server = RemoteServer::new(

@@ -206,6 +206,7 @@ fn kind_settings(
     let root = &settings.store.prefix;
     Ok(KindSettings {
         storage_root: root.clone(),
+        storage_media_type: settings.store.media_type,
         event_ttl: settings.event_ttl,
         allow_privileged: settings.allow_privileged,
         endpoints,

@@ -22,11 +22,11 @@ use trireme_edge::{
     replicas::{Replicas, StoreView, View},
 };
 use trireme_flow::{Limiter, Limits, MaxInFlight};
-use trireme_http::server::{Running, tls_from_pem};
+use trireme_http::server::{Running, TrustedCas, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StoreWatcherOptions,
+    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StorageMediaType, StoreWatcherOptions,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -164,6 +164,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     let addresses = "10.96.0.0/24".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
+        storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
         event_ttl: Duration::from_secs(3600),
@@ -318,8 +319,8 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("it can sign itself");
-    let no_cas: [&[u8]; 0] = [];
-    let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), &no_cas);
+    let no_cas = TrustedCas::<&[u8]>::default();
+    let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), no_cas);
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = EdgeConfig {
         workers: 1,

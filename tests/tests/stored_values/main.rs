@@ -1,4 +1,5 @@
 //! Tests of values that others, or accidents, have put into the store.
 
+mod foreign;
 mod support;
 mod unreadable;

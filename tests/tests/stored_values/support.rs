@@ -1,11 +1,29 @@
-//! Writes into a store past the server.
+//! Writes into a store past the server, and what the tests ask the server in the same way.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
 use trireme_storage::{
     Compare, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, PutOptions, Storage, WriteOutcome,
 };
-use trireme_tests::Server;
+use trireme_tests::{
+    Server,
+    http::{Answer, Client},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The object in an answer.
+pub(crate) fn object_of(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+/// Waits until the server shows something.
+pub(crate) fn until(server: &mut Server, what: &'static str, condition: impl Fn(&Client) -> bool) {
+    let client = server.client();
+    let waited = server.process().wait_until(what, PATIENCE, || condition(&client));
+    waited.unwrap_or_else(|error| panic!("{error}"));
+}
 
 /// Puts values at their keys, whatever is there. Over the embedded store, which has one process at a time, the server is
 /// restarted.
@@ -41,4 +59,16 @@ async fn put_all(store: Arc<dyn Storage>, values: &[(String, Vec<u8>)]) {
             .await;
         assert!(matches!(outcome, Ok(WriteOutcome::Committed(_))), "{key}: {outcome:?}");
     }
+}
+
+/// The value at a key in the etcd of a server.
+pub(crate) fn read_past(server: &Server, key: &str) -> Vec<u8> {
+    let etcd = server.etcd().expect("the server is over etcd");
+    let options = EtcdOptions::new([etcd.url()]);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    runtime.block_on(async {
+        let store = EtcdStore::connect(options).await.expect("etcd answers");
+        let (entry, _) = store.get(key, None).await.expect("the store answers");
+        entry.expect("there is a value").value.to_vec()
+    })
 }

@@ -1,15 +1,12 @@
 //! A value that cannot be read is unknown: nothing is concluded from it, it is told of, and only deleted on purpose.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use trireme_tests::http::{Answer, Client, Request};
 use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
-use super::support::put_past;
+use super::support::{object_of, put_past, until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ENABLED: &str = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true";
 const NAMESPACE: &str = "/api/v1/namespaces/family";
 const CONFIGMAPS: &str = "/api/v1/namespaces/family/configmaps";
@@ -18,14 +15,10 @@ const CHILD: &str = "/api/v1/namespaces/family/configmaps/child";
 const OWNER_KEY: &str = "/registry/configmaps/family/owner";
 const ON_PURPOSE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
 
-fn value(answer: &Answer) -> Value {
-    serde_json::from_str(&answer.text()).expect("JSON")
-}
-
 fn make(client: &Client, path: &str, object: &Value) -> Value {
     let answer = client.json("POST", path, object).expect("an answer");
     assert_eq!(answer.code, 201, "{}", answer.text());
-    value(&answer)
+    object_of(&answer)
 }
 
 /// Makes an owner and a ConfigMap that it owns.
@@ -40,12 +33,6 @@ fn make_family(client: &Client, owner: &str, child: &str) {
     });
     let metadata = json!({ "name": child, "ownerReferences": [reference] });
     make(client, CONFIGMAPS, &json!({ "metadata": metadata }));
-}
-
-fn until(server: &mut Server, what: &'static str, condition: impl Fn(&Client) -> bool) {
-    let client = server.client();
-    let waited = server.process().wait_until(what, PATIENCE, || condition(&client));
-    waited.unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn delete(client: &Client, path: &str) -> Answer {
@@ -65,7 +52,7 @@ fn exists(client: &Client, path: &str) -> bool {
 
 fn assert_names_the_owner(client: &Client, path: &str) {
     let answer = client.get(path).expect("an answer");
-    let status = value(&answer);
+    let status = object_of(&answer);
     assert_eq!(
         (answer.code, &status["reason"]),
         (500, &json!("StorageReadError")),
@@ -108,7 +95,7 @@ fn check_reads_and_listing(server: &mut Server) {
     }
     let taken = client.json("POST", CONFIGMAPS, &json!({ "metadata": { "name": "owner" } }));
     assert_eq!(taken.expect("an answer").code, 409);
-    let listed = value(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
+    let listed = object_of(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
     assert_eq!(listed["unreadableObjects"][0]["key"], OWNER_KEY, "{listed}");
     assert_eq!(listed["unreadableObjects"][0]["resource"], "configmaps", "{listed}");
     until(server, "measured", |client| {
@@ -121,7 +108,7 @@ fn check_reads_and_listing(server: &mut Server) {
 fn check_dependents(server: &mut Server) {
     let client = server.client();
     make_family(&client, "owner-2", "child-2");
-    let mut child = value(&client.get(CHILD).expect("an answer"));
+    let mut child = object_of(&client.get(CHILD).expect("an answer"));
     child["data"] = json!({ "changed": "yes" });
     let answer = client.json("PUT", CHILD, &child).expect("an answer");
     assert_eq!(answer.code, 200, "{}", answer.text());
@@ -136,7 +123,7 @@ fn check_dependents(server: &mut Server) {
 fn check_namespace(server: &mut Server) {
     assert_eq!(delete(&server.client(), NAMESPACE).code, 200);
     until(server, "told", |client| {
-        let namespace = value(&client.get(NAMESPACE).expect("an answer"));
+        let namespace = object_of(&client.get(NAMESPACE).expect("an answer"));
         assert_eq!(namespace["kind"], "Namespace", "it is not finalized: {namespace}");
         namespace
             .to_string()
@@ -184,11 +171,11 @@ fn check_deletion_on_purpose(server: &mut Server) {
     let answer = delete(&client, &path);
     assert_eq!(answer.code, 200, "{}", answer.text());
     let details = json!({ "name": "owner", "kind": "ConfigMap" });
-    let status = value(&answer);
+    let status = object_of(&answer);
     assert_eq!((&status["status"], &status["details"]), (&json!("Success"), &details));
     until(server, "gone", |client| !exists(client, NAMESPACE));
     assert!(!exists(&client, CHILD));
-    let listed = value(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
+    let listed = object_of(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
     assert_eq!(listed["unreadableObjects"], json!([]));
 }
 

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use actix_http::{HttpMessage, Request};
-use actix_web::http::header;
-use trireme_auth::{CertificateError, CertificateIdentity, Credentials, anonymous};
-use trireme_http::server::ClientCertificate;
+use actix_web::http::header::{self, HeaderMap, HeaderName};
+use trireme_auth::{CertificateError, CertificateIdentity, Credentials, FrontProxyHeaders, RequestHeaders, anonymous};
+use trireme_http::server::{ClientCertificate, Untrusted};
 use trireme_machinery::{ApiError, Reason};
+use trireme_registry::request::UserInfo;
 
 use crate::{
     exchange::{Exchange, header_text},
@@ -14,56 +15,122 @@ use crate::{
     websocket,
 };
 
-/// Sets the exchange's user.
+/// As kube-apiserver warns.
+const EXTRA_SPACE: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
+
+/// Sets the exchange's user, and takes out of the request what has told who asks: nobody is to see it or to believe it later.
 ///
 /// # Errors
-/// 401 for credentials that are bad or of no known kind. A request with none at all comes from nobody, if such requests are
-/// admitted: what that may do is the authorizer's business.
-pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
-    let authorization = header_text(request.headers(), header::AUTHORIZATION);
-    let offers_nothing = !request.headers().contains_key(header::AUTHORIZATION);
-    let in_header = authorization.as_deref().and_then(bearer_token);
-    let in_protocol = match in_header {
-        Some(_) => Ok(None),
-        None => websocket::token(request.headers()),
-    };
-    let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
-    let verdict = certificate.and_then(identify);
-    let identity = verdict.as_ref().map(|verdict| match verdict {
-        Ok(read) => read.as_ref().as_ref().map_err(|why| *why),
-        Err(why) => Err(*why),
-    });
-    let credentials = Credentials {
-        bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
-        certificate: identity,
-    };
-    let user = match state.authenticator.authenticate(credentials).await {
-        Ok(Some(user)) => user,
-        Ok(None) if state.anonymous && offers_nothing && matches!(in_protocol, Ok(None)) => anonymous(),
-        Ok(None) => return Err(unauthorized()),
-        Err(why) => {
-            tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
-            return Err(unauthorized());
-        }
-    };
+/// 401 for credentials that are bad. A request with none that are known comes from nobody, if such requests are admitted: what
+/// that may do is the authorizer's business.
+pub(crate) async fn authenticate(
+    state: &ChainState,
+    exchange: &Exchange,
+    request: &mut Request,
+) -> Result<(), ApiError> {
+    let user = user(state, exchange, request.headers()).await?;
     // Set once: the chain authenticates a request once.
     let _ = exchange.user.set(user);
+    take_out(&state.front_proxy, request.headers_mut());
     Ok(())
+}
+
+async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> Result<UserInfo, ApiError> {
+    let authorization = header_text(headers, header::AUTHORIZATION);
+    let in_header = authorization.as_deref().and_then(bearer_token);
+    if in_header.is_none() && authorization.as_deref().is_some_and(has_extra_space) {
+        exchange.warn(EXTRA_SPACE);
+    }
+    let in_protocol = match in_header {
+        Some(_) => Ok(None),
+        None => websocket::token(headers),
+    };
+    let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
+    let identities = certificate.map(Identities::of).unwrap_or_default();
+    let headers = HeadersOfRequest(headers);
+    let credentials = Credentials {
+        bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
+        certificate: Identities::credential(&identities.client),
+        proxy_certificate: Identities::credential(&identities.proxy),
+        headers: Some(&headers),
+    };
+    match state.authenticator.authenticate(credentials).await {
+        Ok(Some(user)) => Ok(user),
+        Ok(None) if state.anonymous && in_protocol.is_ok() => Ok(anonymous()),
+        Ok(None) => Err(unauthorized()),
+        Err(why) => {
+            tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
+            Err(unauthorized())
+        }
+    }
+}
+
+/// The headers of a request, as authenticators look at them.
+struct HeadersOfRequest<'a>(&'a HeaderMap);
+
+impl RequestHeaders for HeadersOfRequest<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(&str, &[u8])) {
+        for (name, value) in self.0 {
+            visitor(name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+/// Takes out the token, and what a proxy says of the user, whether it was believed or not.
+fn take_out(front_proxy: &FrontProxyHeaders, headers: &mut HeaderMap) {
+    headers.remove(header::AUTHORIZATION);
+    let tells = |name: &&HeaderName| front_proxy.has(name.as_str());
+    let told: Vec<HeaderName> = headers.keys().filter(tells).cloned().collect();
+    for name in told {
+        headers.remove(name);
+    }
 }
 
 /// The identity in a certificate, or the reason that it cannot be read.
 type Identity = Result<CertificateIdentity, CertificateError>;
+/// The identity in a client's certificate, if a CA stands for it; `None` if there are no such CAs.
+type JudgedIdentity = Option<Result<Rc<Identity>, CertificateError>>;
 
-/// The identity in a client's certificate, if a client CA stands for it; `None` if certificates count no more.
-fn identify(certificate: &ClientCertificate) -> Option<Result<Rc<Identity>, CertificateError>> {
-    let verdict = certificate.verdict()?.map_err(|_| CertificateError::Untrusted);
-    Some(verdict.map(|()| certificate.read_once(CertificateIdentity::from_der)))
+/// A client's certificate by the CAs of clients and by those of proxies.
+#[derive(Default)]
+struct Identities {
+    client: JudgedIdentity,
+    proxy: JudgedIdentity,
 }
 
+impl Identities {
+    fn of(certificate: &ClientCertificate) -> Self {
+        let read = |verdict: Option<Result<(), Untrusted>>| {
+            let verdict = verdict?.map_err(|_| CertificateError::Untrusted);
+            Some(verdict.map(|()| certificate.read_once(CertificateIdentity::from_der)))
+        };
+        Self {
+            client: read(certificate.verdict()),
+            proxy: read(certificate.proxy_verdict()),
+        }
+    }
+
+    fn credential(judged: &JudgedIdentity) -> Option<Result<&CertificateIdentity, CertificateError>> {
+        judged.as_ref().map(|verdict| match verdict {
+            Ok(read) => read.as_ref().as_ref().map_err(|why| *why),
+            Err(why) => Err(*why),
+        })
+    }
+}
+
+/// The token of an `Authorization` of the bearer scheme: what follows one space, up to the next.
 pub(crate) fn bearer_token(header: &str) -> Option<&str> {
-    let (scheme, token) = header.trim().split_once(' ')?;
-    let token = token.trim();
+    let mut parts = header.trim().splitn(3, ' ');
+    let (scheme, token) = (parts.next()?, parts.next()?);
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Tells whether a token stands behind one space too many.
+fn has_extra_space(header: &str) -> bool {
+    let mut parts = header.trim().splitn(3, ' ');
+    let is_bearer = parts.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    is_bearer && parts.next() == Some("") && parts.next().is_some()
 }
 
 fn unauthorized() -> ApiError {
@@ -76,10 +143,41 @@ mod tests {
 
     #[test]
     fn tokens_are_those_of_the_bearer_scheme() {
-        assert_eq!(bearer_token("Bearer abc"), Some("abc"));
-        assert_eq!(bearer_token("bearer  abc "), Some("abc"));
-        for header in ["Basic abc", "Bearer", "Bearer ", "abc", ""] {
+        for header in ["Bearer abc", "bearer abc ", " BEARER abc", "Bearer abc more"] {
+            assert_eq!(bearer_token(header), Some("abc"), "{header:?}");
+        }
+        for header in [
+            "Basic abc",
+            "Bearer",
+            "Bearer ",
+            "Bearer  abc",
+            "Bearer\tabc",
+            "abc",
+            "",
+        ] {
             assert_eq!(bearer_token(header), None, "{header:?}");
         }
+        assert!(has_extra_space("Bearer  abc"));
+        assert!(!has_extra_space("Bearer abc") && !has_extra_space("Basic  abc"));
+    }
+
+    #[test]
+    fn what_has_told_who_asks_is_taken_out() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "authorization",
+            "x-remote-user",
+            "x-remote-extra-a%2fb",
+            "x-proxy-user",
+            "accept",
+        ] {
+            let name = HeaderName::from_static(name);
+            headers.append(name, header::HeaderValue::from_static("x"));
+        }
+        let mut front_proxy = FrontProxyHeaders::standard();
+        front_proxy.username.push("X-Proxy-User".to_owned());
+        take_out(&front_proxy, &mut headers);
+        let left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["accept"]);
     }
 }

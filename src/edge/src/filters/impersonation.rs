@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header::{HeaderMap, HeaderName};
 use trireme_auth::ImpersonatedRequest;
-use trireme_machinery::{ApiError, go_text::quote};
+use trireme_machinery::{ApiError, go_text::quote, percent};
 use trireme_registry::request::UserInfo;
 
 use super::authorization;
-use crate::{exchange::Exchange, query, state::ChainState};
+use crate::{exchange::Exchange, state::ChainState};
 
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const UID: HeaderName = HeaderName::from_static("impersonate-uid");
@@ -59,7 +59,7 @@ fn named(headers: &HeaderMap) -> UserInfo {
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
             // What cannot be decoded is taken as it is.
-            let key = query::decode(key).map_or_else(|| key.to_owned(), |key| key.into_owned());
+            let key = percent::decode(key).map_or_else(|| key.to_owned(), |key| key.into_owned());
             extra.entry(key).or_default().push(text(value));
         }
     }

@@ -28,7 +28,7 @@ pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Result<V
             "user": user_info(&holder.user),
             "audiences": holder.audiences,
         }),
-        Err(fault) => json!({"user": {}, "error": fault.to_string()}),
+        Err(error) => json!({"user": {}, "error": error.review_text()}),
     };
     Ok(review)
 }

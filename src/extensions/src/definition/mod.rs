@@ -9,6 +9,7 @@ mod spec;
 mod structural;
 #[cfg(test)]
 mod tests;
+mod v1beta1;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -17,6 +18,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
+pub(crate) use self::v1beta1::V1Beta1;
 use self::{
     conditions::{Condition, is_true, set_condition},
     spec::{validate_names, validate_spec, versions},

@@ -27,9 +27,11 @@ pub struct ClientCertificate {
     read: OnceCell<Rc<dyn Any>>,
 }
 
+/// The verdicts of the CAs of clients and of those of proxies; `None` where there are no such CAs.
 struct Judged {
     by: Arc<Tls>,
-    verdict: Result<(), Untrusted>,
+    client: Option<Result<(), Untrusted>>,
+    proxy: Option<Result<(), Untrusted>>,
 }
 
 impl ClientCertificate {
@@ -39,8 +41,8 @@ impl ClientCertificate {
         handshake: Arc<Tls>,
         provider: &Arc<dyn TlsProvider>,
     ) -> Option<Self> {
-        let judged = Judged::by(handshake, chain)?;
-        Some(Self {
+        let judged = Judged::by(handshake, chain);
+        (judged.client.is_some() || judged.proxy.is_some()).then(|| Self {
             chain: chain.to_vec(),
             provider: Arc::clone(provider),
             judged: RefCell::new(judged),
@@ -50,12 +52,21 @@ impl ClientCertificate {
 
     /// The verdict of the client CAs of now; `None` if certificates of clients count no more.
     pub fn verdict(&self) -> Option<Result<(), Untrusted>> {
+        self.judged_now(|judged| judged.client)
+    }
+
+    /// The verdict of the CAs of proxies of now; `None` if there are none.
+    pub fn proxy_verdict(&self) -> Option<Result<(), Untrusted>> {
+        self.judged_now(|judged| judged.proxy)
+    }
+
+    fn judged_now<T>(&self, verdict: impl Fn(&Judged) -> T) -> T {
         let now = Arc::clone(&self.provider).current();
         let mut judged = self.judged.borrow_mut();
         if !Arc::ptr_eq(&judged.by, &now) {
-            *judged = Judged::by(now, &self.chain)?;
+            *judged = Judged::by(now, &self.chain);
         }
-        Some(judged.verdict)
+        verdict(&judged)
     }
 
     /// The client's own certificate.
@@ -72,14 +83,14 @@ impl ClientCertificate {
 }
 
 impl Judged {
-    fn by(tls: Arc<Tls>, chain: &[CertificateDer<'_>]) -> Option<Self> {
-        let verdict = tls.judge(chain)?;
-        Some(Self { by: tls, verdict })
+    fn by(tls: Arc<Tls>, chain: &[CertificateDer<'_>]) -> Self {
+        let (client, proxy) = (tls.judge(chain), tls.judge_proxy(chain));
+        Self { by: tls, client, proxy }
     }
 }
 
 impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.judged.borrow().verdict.fmt(f)
+        self.judged.borrow().client.fmt(f)
     }
 }

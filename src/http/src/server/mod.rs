@@ -36,7 +36,7 @@ pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::{Ending, Lifecycle, RunningRequest};
 pub use open_connections::OpenConnections;
-pub use tls::{Tls, TlsError, TlsProvider, tls_from_pem};
+pub use tls::{Tls, TlsError, TlsProvider, TrustedCas, tls_from_pem};
 pub use upgrade::{Upgrade, Upgraded};
 use worker::Shared;
 

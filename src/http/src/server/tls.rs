@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::aws_lc_rs,
+    crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
     server::{
         VerifierBuilderError, WebPkiClientVerifier,
@@ -36,8 +36,29 @@ impl TlsProvider for Tls {
 #[derive(Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
-    /// Without it clients are asked for no certificate.
+    /// Those who stand for clients.
     clients: Option<Arc<dyn ClientCertVerifier>>,
+    /// Those who stand for proxies that tell in headers who asks.
+    proxies: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// The CAs whose certificates are believed, PEM texts of which each must hold one certificate at least. With any, clients are
+/// asked for a certificate; none is fine.
+#[derive(Debug, Clone, Copy)]
+pub struct TrustedCas<'a, T> {
+    /// Those of clients.
+    pub clients: &'a [T],
+    /// Those of proxies that tell in headers who asks.
+    pub proxies: &'a [T],
+}
+
+impl<T> Default for TrustedCas<'_, T> {
+    fn default() -> Self {
+        Self {
+            clients: &[],
+            proxies: &[],
+        }
+    }
 }
 
 impl Tls {
@@ -46,17 +67,25 @@ impl Tls {
         &self.config
     }
 
-    /// Judges the certificates that a client has shown, its own first; `None` if it has shown none, or if clients are
-    /// asked for none. The handshake has proved that it holds the key.
+    /// Judges the certificates that a client has shown, its own first; `None` if it has shown none, or if there are no CAs
+    /// of clients. The handshake has proved that it holds the key.
     pub(super) fn judge(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
-        let (own, intermediates) = shown.split_first()?;
-        let clients = self.clients.as_ref()?;
-        let verified = clients.verify_client_cert(own, intermediates, UnixTime::now());
-        Some(verified.map(drop).map_err(|error| {
-            tracing::debug!(%error, "client certificate not trusted");
-            Untrusted
-        }))
+        judge(self.clients.as_ref()?, shown)
     }
+
+    /// Judges them as those of a proxy; `None` if there are no CAs of proxies.
+    pub(super) fn judge_proxy(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
+        judge(self.proxies.as_ref()?, shown)
+    }
+}
+
+fn judge(cas: &Arc<dyn ClientCertVerifier>, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
+    let (own, intermediates) = shown.split_first()?;
+    let verified = cas.verify_client_cert(own, intermediates, UnixTime::now());
+    Some(verified.map(drop).map_err(|error| {
+        tracing::debug!(%error, "client certificate not trusted");
+        Untrusted
+    }))
 }
 
 /// Takes any certificate whose key the client holds: one that is not trusted is answered with 401, which a client can
@@ -128,35 +157,47 @@ pub enum TlsError {
     Mismatch(#[source] rustls::Error),
 }
 
-/// TLS settings from PEM texts. With client CAs, of which each text must hold one at least, clients are asked for a
-/// certificate; none is fine.
+/// TLS settings from PEM texts.
 ///
 /// # Errors
 /// If one of the texts is not as it should be.
-pub fn tls_from_pem<T: AsRef<[u8]>>(certificates: &[u8], key: &[u8], client_cas: &[T]) -> Result<Tls, TlsError> {
+pub fn tls_from_pem<T: AsRef<[u8]>>(
+    certificates: &[u8],
+    key: &[u8],
+    trusted: TrustedCas<'_, T>,
+) -> Result<Tls, TlsError> {
     let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Mismatch)?;
-    let roots = roots_of(client_cas)?;
-    let clients = match roots.is_empty() {
-        true => None,
-        false => Some(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                .build()
-                .map_err(TlsError::Verifier)?,
-        ),
-    };
-    let builder = match &clients {
+    let all: Vec<&T> = trusted.clients.iter().chain(trusted.proxies).collect();
+    let builder = match verifier(&all, &provider)? {
         None => builder.with_no_client_auth(),
-        Some(clients) => builder.with_client_cert_verifier(Arc::new(JudgedAfterwards(Arc::clone(clients)))),
+        // Asks for certificates of all CAs, so that clients find the one to show.
+        Some(all) => builder.with_client_cert_verifier(Arc::new(JudgedAfterwards(all))),
     };
     let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Mismatch)?;
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];
-    let config = Arc::new(config);
-    Ok(Tls { config, clients })
+    Ok(Tls {
+        config: Arc::new(config),
+        clients: verifier(trusted.clients, &provider)?,
+        proxies: verifier(trusted.proxies, &provider)?,
+    })
+}
+
+/// Judges by these CAs; `None` without any.
+fn verifier<T: AsRef<[u8]>>(
+    cas: &[T],
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let roots = roots_of(cas)?;
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+    Ok(Some(verifier.map_err(TlsError::Verifier)?))
 }
 
 fn roots_of<T: AsRef<[u8]>>(client_cas: &[T]) -> Result<RootCertStore, TlsError> {

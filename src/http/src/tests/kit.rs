@@ -32,7 +32,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::{Gate, describe};
 use crate::{
     server::{
-        AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, Upgrade, start, tls_from_pem,
+        AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, TrustedCas, Upgrade, start,
+        tls_from_pem,
     },
     websocket::{self, Handshake},
 };
@@ -86,7 +87,14 @@ impl Server {
     pub(super) async fn start_with(limits: ConnectionLimits) -> Self {
         let ca = Ca::new();
         let (certificate, key) = ca.issue("server", vec!["localhost".to_owned()]);
-        let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), &[&ca.pem]);
+        let tls = tls_from_pem(
+            certificate.pem().as_bytes(),
+            key.serialize_pem().as_bytes(),
+            TrustedCas {
+                clients: &[&ca.pem],
+                ..TrustedCas::default()
+            },
+        );
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             // One, so that what it has done with one connection tells what it has done with those before.

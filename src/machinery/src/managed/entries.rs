@@ -64,20 +64,37 @@ pub fn is_reset(entries: Option<&Value>) -> bool {
     }
 }
 
-/// True if two lists of entries differ in their times at most.
+/// True if two lists of entries differ in their times and in their order at most.
 pub fn same_but_for_times(one: &Value, other: &Value) -> bool {
-    let timeless = |value: &Value| match value {
-        Value::Array(entries) => entries
-            .iter()
-            .map(|entry| {
-                let mut entry = entry.clone();
-                entry.as_object_mut().map(|fields| fields.remove("time"));
-                entry.to_string()
-            })
-            .collect::<std::collections::BTreeSet<String>>(),
-        _ => Default::default(),
+    let all_in = |some: &Value, all: &Value| {
+        let all = all.as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut some = some.as_array().into_iter().flatten();
+        some.all(|entry| all.iter().any(|other| is_same_entry(entry, other)))
     };
-    timeless(one) == timeless(other)
+    all_in(one, other) && all_in(other, one)
+}
+
+fn is_same_entry(one: &Value, other: &Value) -> bool {
+    timeless(one).eq(timeless(other))
+}
+
+fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = entry.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| *name != "time")
+}
+
+/// Sorts entries as kube-apiserver does: those of applies first, then by time.
+pub(super) fn sort_entries(entries: &mut [Value]) {
+    fn key(entry: &Value) -> (bool, [&str; 4]) {
+        let names = ["time", "manager", "apiVersion", "subresource"];
+        (text(entry, "operation") != "Apply", names.map(|name| text(entry, name)))
+    }
+    entries.sort_by(|one, other| key(one).cmp(&key(other)));
+}
+
+/// A field of an entry, or nothing.
+pub(super) fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Managers {
@@ -85,7 +102,7 @@ impl Managers {
     pub fn decode(entries: Option<&Value>) -> Option<Self> {
         let mut managers = BTreeMap::new();
         for entry in entries.and_then(Value::as_array).into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let text = |name| text(entry, name);
             let applies = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
@@ -114,12 +131,8 @@ impl Managers {
 
     /// The entries, sorted as kube-apiserver sorts them; `None` if there is none.
     pub fn encode(&self) -> Option<Value> {
-        let mut sorted: Vec<_> = self.0.iter().collect();
-        sorted.sort_by_key(|(id, owned)| {
-            let time = owned.time.as_deref().unwrap_or_default();
-            (!id.applies, time, &id.manager, &owned.version, &id.subresource)
-        });
-        let entries: Vec<Value> = sorted.into_iter().map(|(id, owned)| entry(id, owned)).collect();
+        let mut entries: Vec<Value> = self.0.iter().map(|(id, owned)| entry(id, owned)).collect();
+        sort_entries(&mut entries);
         (!entries.is_empty()).then_some(Value::Array(entries))
     }
 
@@ -160,8 +173,8 @@ impl Managers {
             }
             let Some(owned) = self.0.remove(&id) else { continue };
             if let Some(ancient) = self.0.get_mut(&bucket) {
-                ancient.fields = std::mem::take(&mut ancient.fields).union(&owned.fields);
                 ancient.time = owned.time;
+                ancient.fields = std::mem::take(&mut ancient.fields).union(owned.fields);
             }
             count -= 1;
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     node::{Atom, SchemaNode},
     path::PathElement,
-    set::FieldSet,
+    set::{FieldSet, side_by_side},
 };
 use crate::Object;
 
@@ -27,26 +27,26 @@ fn merged(node: SchemaNode<'_>, live: Option<&Value>, applied: Option<&Value>) -
                 return leaf();
             }
             let mut fields = Object::new();
-            let names: BTreeSet<&String> = before.into_iter().chain(after).flat_map(Object::keys).collect();
-            for name in names {
-                let of = |fields: Option<&'_ Object>| fields.and_then(|fields| fields.get(name)).cloned();
-                let (old, new) = (of(before), of(after));
-                if let Some(value) = merged(node.field(name).0, old.as_ref(), new.as_ref()) {
+            for (name, old, new) in side_by_side(before.into_iter().flatten(), after.into_iter().flatten()) {
+                if let Some(value) = merged(node.field(name).0, old, new) {
                     fields.insert(name.clone(), value);
                 }
             }
             (!fields.is_empty()).then_some(Value::Object(fields))
         }
         Atom::Set | Atom::Keyed(_) => {
-            let items = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-            let (before, after) = (items(live), items(applied));
+            let (before, after) = (items_of(live), items_of(applied));
             if before.is_empty() && after.is_empty() {
                 return leaf();
             }
-            let items = ListMerge::new(node, atom, &before, &after).run();
+            let items = ListMerge::new(node, atom, before, after).run();
             (!items.is_empty()).then_some(Value::Array(items))
         }
     }
+}
+
+fn items_of(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// A list being merged: the order is that of the applied list where both have an item; items of the live list alone keep

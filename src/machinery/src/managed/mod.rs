@@ -14,6 +14,7 @@ mod path;
 mod properties;
 mod scale;
 mod set;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod updater;
@@ -29,6 +30,7 @@ pub use node::SchemaNode;
 pub use path::{PathElement, PathValue};
 pub use scale::{ReplicasPaths, SCALE_VERSION};
 pub use set::FieldSet;
+pub use stored::update_owned;
 pub use updater::ManagedVersions;
 pub use validate::validate;
 pub use walk::{FieldComparison, fields_of};

@@ -89,7 +89,7 @@ impl PathElement {
     /// The key of `FieldsV1`.
     pub fn encoded(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", name].concat(),
             Self::Index(place) => format!("i:{place}"),
             Self::Value(literal) => format!("v:{}", literal.0),
             Self::Key(keys) => {

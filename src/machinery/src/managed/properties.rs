@@ -180,10 +180,42 @@ proptest! {
                 managers.update(&one, &live, &written, id, "now");
                 live = written;
             }
-            let owned = managers.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
+            let owned = managers.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
             let orphans = fields_of(one.node("v1"), &normal(live.clone())).difference(&owned);
             prop_assert_eq!(orphans.encode(), json!({}), "in {}", live);
             prop_assert_eq!(Managers::decode(managers.encode().as_ref()), Some(managers.clone()));
         }
+    }
+    #[test]
+    fn an_update_of_owned_fields_comes_to_the_same_in_place(
+        writes in collection::vec((0_u8..2, any::<bool>(), parts()), 1..4),
+        who in 0_u8..2,
+        changed in parts(),
+        is_small: bool,
+    ) {
+        let one = One::new();
+        let (mut live, mut managers) = (json!({}), Managers::default());
+        for (who, applies, written) in writes {
+            let (written, id) = (written.value(), id_of(who, applies));
+            live = match applies {
+                true => managers.apply(&one, &live, &written, (id, "v1"), true, "then").expect("forced"),
+                false => {
+                    managers.update(&one, &live, &written, id, "then");
+                    written
+                }
+            };
+        }
+        let mut new = changed.value();
+        if is_small {
+            let counted = live.as_object().cloned().unwrap_or_default().into_iter().chain([("count".into(), new["count"].take())]);
+            new = counted.filter(|(_, value)| !value.is_null()).collect();
+        }
+        let id = id_of(who, false);
+        let before = managers.encode().unwrap_or_default();
+        let mut in_place = before.clone();
+        let is_done = update_owned(&mut in_place, &one, &live, &new, &id, "now").is_some();
+        managers.update(&one, &live, &new, id, "now");
+        let expected = if is_done { managers.encode().unwrap_or_default() } else { before };
+        prop_assert_eq!(in_place, expected, "{} became {}", live, new);
     }
 }

@@ -1,44 +1,59 @@
 //! Sets of fields (`fieldpath.Set`): a tree of path elements, each of which may be a member itself.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 
 use serde_json::Value;
 
 use super::{node::SchemaNode, path::PathElement};
 use crate::Object;
 
-/// A set of paths.
+/// A set of paths, sorted by their elements at each level. No entry of it is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldSet(BTreeMap<PathElement, SetEntry>);
+pub struct FieldSet(Vec<(PathElement, SetEntry)>);
 
+/// What a set has at and below a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct SetEntry {
-    is_member: bool,
-    below: FieldSet,
+pub(super) struct SetEntry {
+    pub(super) is_member: bool,
+    pub(super) below: FieldSet,
 }
 
 impl SetEntry {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self {
+            is_member: self.is_member || other.is_member,
+            below: self.below.union(other.below),
+        }
     }
 }
 
 impl FieldSet {
     /// Reads `FieldsV1`; `None` if it is malformed.
     pub fn decode(fields: &Value) -> Option<Self> {
-        let mut set = Self::default();
-        for (key, below) in fields.as_object()? {
-            if key == "." {
-                continue;
-            }
+        let fields = fields.as_object()?;
+        let mut entries = Vec::with_capacity(fields.len());
+        for (key, below) in fields.iter().filter(|(key, _)| *key != ".") {
             let below_fields = below.as_object()?;
             let entry = SetEntry {
                 is_member: below_fields.is_empty() || below_fields.contains_key("."),
                 below: Self::decode(below)?,
             };
-            set.0.insert(PathElement::parse(key)?, entry);
+            entries.push((PathElement::parse(key)?, entry));
         }
-        Some(set)
+        // Keys come in the order of their text, and one element may have several texts.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries.dedup_by(|(element, entry), (kept, into)| {
+            let is_same = element == kept;
+            if is_same {
+                *into = std::mem::take(into).union(std::mem::take(entry));
+            }
+            is_same
+        });
+        Some(Self(entries))
     }
 
     /// The set as `FieldsV1`.
@@ -51,7 +66,7 @@ impl FieldSet {
         if with_itself && !self.is_empty() {
             fields.insert(".".into(), Value::Object(Object::new()));
         }
-        for (element, entry) in self.0.iter().filter(|(_, entry)| !entry.is_empty()) {
+        for (element, entry) in &self.0 {
             fields.insert(element.encoded(), Value::Object(entry.below.encoded(entry.is_member)));
         }
         fields
@@ -59,18 +74,47 @@ impl FieldSet {
 
     /// True if the set has no path.
     pub fn is_empty(&self) -> bool {
-        self.0.values().all(SetEntry::is_empty)
+        self.0.is_empty()
     }
 
     /// Adds a path; the empty one names the whole object, which nobody owns.
     pub fn insert(&mut self, path: &[PathElement]) {
-        if let Some((last, parents)) = path.split_last() {
-            let mut set = self;
-            for element in parents {
-                set = &mut set.0.entry(element.clone()).or_default().below;
-            }
-            set.0.entry(last.clone()).or_default().is_member = true;
+        if let Some((element, rest)) = path.split_first() {
+            let mut entry = SetEntry {
+                is_member: rest.is_empty(),
+                below: Self::default(),
+            };
+            entry.below.insert(rest);
+            self.put(element.clone(), entry);
         }
+    }
+
+    /// Adds what a set has at and below an element. It takes least time when elements come in their order.
+    pub(super) fn put(&mut self, element: PathElement, entry: SetEntry) {
+        if entry.is_empty() {
+            return;
+        }
+        if self.0.last().is_none_or(|(last, _)| *last < element) {
+            self.0.push((element, entry));
+            return;
+        }
+        match self.find(&element) {
+            Ok(place) => {
+                if let Some((_, into)) = self.0.get_mut(place) {
+                    *into = std::mem::take(into).union(entry);
+                }
+            }
+            Err(place) => self.0.insert(place, (element, entry)),
+        }
+    }
+
+    fn find(&self, element: &PathElement) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.cmp(element))
+    }
+
+    fn get(&self, element: &PathElement) -> Option<&SetEntry> {
+        let place = self.find(element).ok()?;
+        self.0.get(place).map(|(_, entry)| entry)
     }
 
     /// True if the path itself is in the set.
@@ -83,13 +127,12 @@ impl FieldSet {
 
     /// True if the element itself is in the set.
     pub fn has_element(&self, element: &PathElement) -> bool {
-        self.0.get(element).is_some_and(|entry| entry.is_member)
+        self.get(element).is_some_and(|entry| entry.is_member)
     }
 
     /// The paths below an element, if there are any.
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
-        self.0
-            .get(element)
+        self.get(element)
             .map(|entry| &entry.below)
             .filter(|below| !below.is_empty())
     }
@@ -115,57 +158,68 @@ impl FieldSet {
 
     /// Paths of either set.
     #[must_use]
-    pub fn union(mut self, other: &Self) -> Self {
-        for (element, entry) in &other.0 {
-            let own = self.0.entry(element.clone()).or_default();
-            own.is_member |= entry.is_member;
-            own.below = std::mem::take(&mut own.below).union(&entry.below);
+    pub fn union(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
         }
-        self
+        let merged = side_by_side(self.0, other.0).map(|(element, one, other)| match (one, other) {
+            (Some(one), Some(other)) => (element, one.union(other)),
+            (one, other) => (element, one.or(other).unwrap_or_default()),
+        });
+        Self(merged.collect())
     }
 
     /// Paths of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let common = self.0.iter().filter_map(|(element, entry)| {
-            let other = other.0.get(element)?;
+        let common = side_by_side(self.entries(), other.entries()).filter_map(|(element, one, other)| {
+            let (one, other) = (one?, other?);
             let entry = SetEntry {
-                is_member: entry.is_member && other.is_member,
-                below: entry.below.intersection(&other.below),
+                is_member: one.is_member && other.is_member,
+                below: one.below.intersection(&other.below),
             };
             (!entry.is_empty()).then(|| (element.clone(), entry))
         });
         Self(common.collect())
     }
 
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&PathElement, &SetEntry)> {
+        self.0.iter().map(|(element, entry)| (element, entry))
+    }
+
     /// Paths of this set alone.
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
-        for (element, other) in &other.0 {
-            let Some(entry) = self.0.get_mut(element) else { continue };
+        self.subtract(other, |entry, other| {
             entry.is_member &= !other.is_member;
             entry.below = std::mem::take(&mut entry.below).difference(&other.below);
-            if entry.is_empty() {
-                self.0.remove(element);
-            }
-        }
+        });
         self
     }
 
     /// Paths of this set that are neither in the other one nor below a path of it.
     #[must_use]
     pub fn recursive_difference(mut self, other: &Self) -> Self {
-        for (element, other) in &other.0 {
+        self.subtract(other, |entry, other| {
             if other.is_member {
-                self.0.remove(element);
-            } else if let Some(entry) = self.0.get_mut(element) {
+                *entry = SetEntry::default();
+            } else {
                 entry.below = std::mem::take(&mut entry.below).recursive_difference(&other.below);
-                if entry.is_empty() {
-                    self.0.remove(element);
-                }
             }
-        }
+        });
         self
+    }
+
+    /// Changes the entries of elements that the other set has too, and drops those that this empties.
+    fn subtract(&mut self, other: &Self, change: impl Fn(&mut SetEntry, &SetEntry)) {
+        let mut others = other.0.iter().peekable();
+        self.0.retain_mut(|(element, entry)| {
+            while others.next_if(|(other, _)| other < element).is_some() {}
+            if let Some((_, other)) = others.next_if(|(other, _)| other == element) {
+                change(entry, other);
+            }
+            !entry.is_empty()
+        });
     }
 
     /// The paths that lead to or are below one of the patterns, which are names and `*` for any element.
@@ -206,4 +260,27 @@ impl FieldSet {
         }
         self
     }
+}
+
+/// The entries of two sequences that are sorted by their keys, side by side.
+pub(super) fn side_by_side<K: Ord, V>(
+    one: impl IntoIterator<Item = (K, V)>,
+    other: impl IntoIterator<Item = (K, V)>,
+) -> impl Iterator<Item = (K, Option<V>, Option<V>)> {
+    let (mut ones, mut others) = (one.into_iter().peekable(), other.into_iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (ones.peek(), others.peek()) {
+            (Some((one, _)), Some((other, _))) => one.cmp(other),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => ones.next().map(|(key, value)| (key, Some(value), None)),
+            Ordering::Greater => others.next().map(|(key, value)| (key, None, Some(value))),
+            Ordering::Equal => {
+                let other = others.next().map(|(_, value)| value);
+                ones.next().map(|(key, value)| (key, Some(value), other))
+            }
+        }
+    })
 }

@@ -1,6 +1,6 @@
 //! Who owns what after an update or an apply (`merge.Updater` with the managers that kube-apiserver puts around it).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::Value;
 
@@ -31,14 +31,14 @@ impl Managers {
     pub fn update(&mut self, versions: &dyn ManagedVersions, old: &Value, new: &Value, id: ManagerId, time: &str) {
         let version = id.version.clone();
         if let Ok(comparison) = self.give_up(versions, old, new, &version, None, true) {
-            let fields = stripped(comparison.modified.union(&comparison.added));
+            let fields = stripped(comparison.modified.union(comparison.added));
             if !fields.is_empty() {
                 let owned = self.0.entry(id).or_insert_with(|| OwnedFields {
                     fields: FieldSet::default(),
                     version,
                     time: None,
                 });
-                owned.fields = std::mem::take(&mut owned.fields).union(&fields);
+                owned.fields = std::mem::take(&mut owned.fields).union(fields);
                 owned.time = Some(time.to_owned());
             }
         }
@@ -116,7 +116,7 @@ impl Managers {
                 continue;
             };
             let contested = owned.fields.intersection(&comparison.modified);
-            let contested = contested.union(&owned.fields.intersection(&comparison.added));
+            let contested = contested.union(owned.fields.intersection(&comparison.added));
             owned.fields = std::mem::take(&mut owned.fields)
                 .difference(&contested)
                 .difference(&comparison.removed);
@@ -142,7 +142,7 @@ impl Managers {
         let mut managed: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for owned in self.0.values() {
             let fields = managed.entry(&owned.version).or_default();
-            *fields = std::mem::take(fields).union(&owned.fields);
+            *fields = std::mem::take(fields).union(owned.fields.clone());
         }
         // The version that was applied last comes first.
         let mut in_order: Vec<(&str, FieldSet)> = managed.into_iter().collect();
@@ -182,26 +182,29 @@ impl Managers {
     }
 }
 
-/// The fields without those of the metadata that nobody owns.
-fn stripped(fields: FieldSet) -> FieldSet {
+/// The fields of the metadata that nobody owns.
+static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut nobodys = FieldSet::default();
-    let field = |name: &str| PathElement::Field(name.to_owned());
-    for name in ["apiVersion", "kind", "metadata"] {
-        nobodys.insert(&[field(name)]);
+    for path in [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.creationTimestamp",
+        "metadata.selfLink",
+        "metadata.uid",
+        "metadata.clusterName",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.resourceVersion",
+    ] {
+        nobodys.insert(&PathElement::dotted(path));
     }
-    let of_metadata = [
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    ];
-    for name in of_metadata {
-        nobodys.insert(&[field("metadata"), field(name)]);
-    }
-    fields.difference(&nobodys)
+    nobodys
+});
+
+/// The fields without those of the metadata that nobody owns.
+pub(super) fn stripped(fields: FieldSet) -> FieldSet {
+    fields.difference(&NOBODYS)
 }

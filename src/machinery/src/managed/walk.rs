@@ -7,44 +7,41 @@ use serde_json::Value;
 use super::{
     node::{Atom, SchemaNode},
     path::PathElement,
-    set::FieldSet,
+    set::{FieldSet, SetEntry, side_by_side},
 };
 
 /// The fields of a value (`ToFieldSet`): of maps their entries, of structs what is set in them, of lists their items.
 pub fn fields_of(node: SchemaNode<'_>, value: &Value) -> FieldSet {
-    let mut set = FieldSet::default();
-    collect_fields(node, value, &mut Vec::new(), &mut set);
-    set
+    collect_fields(node, value).below
 }
 
-fn collect_fields(node: SchemaNode<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+fn collect_fields(node: SchemaNode<'_>, value: &Value) -> SetEntry {
     let atom = node.atom(Some(value));
+    let mut found = SetEntry::default();
     match (atom, value) {
-        (Atom::Scalar | Atom::Atomic, _) => set.insert(path),
+        (Atom::Scalar | Atom::Atomic, _) => found.is_member = true,
         (Atom::Map, Value::Object(fields)) => {
             for (name, value) in fields {
                 let (child, is_declared) = node.field(name);
-                path.push(PathElement::Field(name.clone()));
-                collect_fields(child, value, path, set);
+                let mut entry = collect_fields(child, value);
                 let is_void = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
-                if is_void || !is_declared {
-                    set.insert(path);
-                }
-                path.pop();
+                entry.is_member |= is_void || !is_declared;
+                found.below.put(PathElement::Field(name.clone()), entry);
             }
         }
         (Atom::Set | Atom::Keyed(_), Value::Array(items)) => {
             for (element, same) in indexed(node, atom, items) {
-                path.push(element);
-                if let [item] = same.as_slice() {
-                    collect_fields(node.item(), item, path, set);
-                }
-                set.insert(path);
-                path.pop();
+                let mut entry = match same.as_slice() {
+                    [item] => collect_fields(node.item(), item),
+                    _ => SetEntry::default(),
+                };
+                entry.is_member = true;
+                found.below.put(element, entry);
             }
         }
         _ => {}
     }
+    found
 }
 
 /// The items of a list by their path elements; those that have none are left out.
@@ -83,9 +80,12 @@ pub struct FieldComparison {
 impl FieldComparison {
     /// Compares two values of one schema.
     pub fn of(node: SchemaNode<'_>, old: &Value, new: &Value) -> Self {
-        let mut comparison = Self::default();
-        comparison.compare(node, Some(old), Some(new), &mut Vec::new());
-        comparison
+        let found = Differences::between(node, Some(old), Some(new));
+        Self {
+            removed: found.removed.below,
+            modified: found.modified.below,
+            added: found.added.below,
+        }
     }
 
     /// The comparison of some of the fields only.
@@ -97,126 +97,109 @@ impl FieldComparison {
             added: some(self.added),
         }
     }
+}
 
-    fn compare(&mut self, node: SchemaNode<'_>, old: Option<&Value>, new: Option<&Value>, path: &mut Vec<PathElement>) {
+/// A comparison at and below one place.
+#[derive(Default)]
+struct Differences {
+    removed: SetEntry,
+    modified: SetEntry,
+    added: SetEntry,
+}
+
+impl Differences {
+    fn between(node: SchemaNode<'_>, old: Option<&Value>, new: Option<&Value>) -> Self {
+        let mut differences = Self::default();
         if old == new {
-            return;
+            return differences;
         }
         let (before, after) = (node.atom(old), node.atom(new));
         if let (Some(_), Some(_)) = (old, new)
             && before != after
         {
             // A deduced value that became another sort of thing is gone, and another one has come.
-            self.parts(node, before, old, new, path);
+            differences.parts(node, before, old, new);
         }
         let atom = if new.is_none() { before } else { after };
-        let is_leaf = self.parts(node, atom, old, new, path);
+        let is_leaf = differences.parts(node, atom, old, new);
         match (old, new) {
             _ if is_leaf => {}
-            (None, _) => self.added.insert(path),
-            (_, None) => self.removed.insert(path),
+            (None, _) => differences.added.is_member = true,
+            (_, None) => differences.removed.is_member = true,
             _ => {}
+        }
+        differences
+    }
+
+    /// Adds the differences below an element.
+    fn put(&mut self, element: impl Fn() -> PathElement, below: Self) {
+        let pairs = [
+            (&mut self.removed, below.removed),
+            (&mut self.modified, below.modified),
+            (&mut self.added, below.added),
+        ];
+        for (differences, entry) in pairs.into_iter().filter(|(_, entry)| !entry.is_empty()) {
+            differences.below.put(element(), entry);
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>, path: &[PathElement]) {
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
-            (None, _) => self.added.insert(path),
-            (_, None) => self.removed.insert(path),
-            (Some(old), Some(new)) if old != new => self.modified.insert(path),
-            _ => {}
+            (None, _) => self.added.is_member = true,
+            (_, None) => self.removed.is_member = true,
+            (Some(old), Some(new)) => self.modified.is_member |= old != new,
         }
     }
 
     /// Compares what a value is made of; true if it is a leaf.
-    fn parts(
-        &mut self,
-        node: SchemaNode<'_>,
-        atom: Atom<'_>,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        path: &mut Vec<PathElement>,
-    ) -> bool {
+    fn parts(&mut self, node: SchemaNode<'_>, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         match atom {
             Atom::Map => {
                 let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
                 if before.is_none_or(|fields| fields.is_empty()) && after.is_none_or(|fields| fields.is_empty()) {
-                    self.leaf(old, new, path);
+                    self.leaf(old, new);
                     return true;
                 }
-                for (name, value) in before.into_iter().flatten() {
-                    self.field(node, name, Some(value), after.and_then(|fields| fields.get(name)), path);
-                }
-                let is_new = |name: &str| before.is_none_or(|fields| !fields.contains_key(name));
-                for (name, value) in after.into_iter().flatten().filter(|(name, _)| is_new(name)) {
-                    self.field(node, name, None, Some(value), path);
+                let (before, after) = (before.into_iter().flatten(), after.into_iter().flatten());
+                for (name, old, new) in side_by_side(before, after) {
+                    let below = Self::between(node.field(name).0, old, new);
+                    self.put(|| PathElement::Field(name.clone()), below);
                 }
                 false
             }
             Atom::Set | Atom::Keyed(_) => {
                 let items = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
                 if items(old) == 0 && items(new) == 0 {
-                    self.leaf(old, new, path);
+                    self.leaf(old, new);
                     return true;
                 }
-                self.items(node, atom, old, new, path);
+                for (element, old, new) in side_by_side(index_of(node, atom, old), index_of(node, atom, new)) {
+                    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+                    self.put(|| element.clone(), Self::of_items(node.item(), &old, &new));
+                }
                 false
             }
             Atom::Scalar | Atom::Atomic => {
-                self.leaf(old, new, path);
+                self.leaf(old, new);
                 true
             }
         }
     }
 
-    fn field(
-        &mut self,
-        node: SchemaNode<'_>,
-        name: &str,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        path: &mut Vec<PathElement>,
-    ) {
-        if old == new {
-            return;
+    /// Compares the items of one element, of which there should be one.
+    fn of_items(node: SchemaNode<'_>, old: &[&Value], new: &[&Value]) -> Self {
+        let mut differences = match (old, new) {
+            ([_, _, ..], [_, _, ..]) => Self::default(),
+            ([_, _, ..], rest) => Self::between(node, None, rest.first().copied()),
+            (rest, [_, _, ..]) => Self::between(node, rest.first().copied(), None),
+            (old, new) => Self::between(node, old.first().copied(), new.first().copied()),
+        };
+        match (old, new) {
+            ([_, _, ..], [_, _, ..]) => differences.modified.is_member |= old != new,
+            ([_, _, ..], _) => differences.removed.is_member = true,
+            (_, [_, _, ..]) => differences.added.is_member = true,
+            _ => {}
         }
-        path.push(PathElement::Field(name.to_owned()));
-        self.compare(node.field(name).0, old, new, path);
-        path.pop();
-    }
-
-    fn items(
-        &mut self,
-        node: SchemaNode<'_>,
-        atom: Atom<'_>,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        path: &mut Vec<PathElement>,
-    ) {
-        let (before, after) = (index_of(node, atom, old), index_of(node, atom, new));
-        let new_ones = after.keys().filter(|element| !before.contains_key(*element));
-        for element in before.keys().chain(new_ones) {
-            let old = before.get(element).map(Vec::as_slice).unwrap_or_default();
-            let new = after.get(element).map(Vec::as_slice).unwrap_or_default();
-            path.push(element.clone());
-            match (old, new) {
-                ([] | [_], [] | [_]) => self.compare(node.item(), old.first().copied(), new.first().copied(), path),
-                ([_, _, ..], [_, _, ..]) if old != new => self.modified.insert(path),
-                ([_, _, ..], [_, _, ..]) => {}
-                ([_, _, ..], rest) => {
-                    if let Some(item) = rest.first() {
-                        self.compare(node.item(), None, Some(*item), path);
-                    }
-                    self.removed.insert(path);
-                }
-                (rest, _) => {
-                    if let Some(item) = rest.first() {
-                        self.compare(node.item(), Some(item), None, path);
-                    }
-                    self.added.insert(path);
-                }
-            }
-            path.pop();
-        }
+        differences
     }
 }

@@ -93,6 +93,11 @@ pub struct ProtobufEnvelope<'a> {
     pub raw: &'a [u8],
 }
 
+/// Returns true if bytes begin as a body does; no JSON does so.
+pub fn is_enveloped(bytes: &[u8]) -> bool {
+    bytes.starts_with(PREFIX)
+}
+
 /// Opens a body.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 //! ports are bits of one `RangeAllocation`, changed by compare-and-put. Callers: the service kind's side effects.
 
 mod addresses;
+mod bitmap;
 mod ports;
 
 pub use addresses::{AddressAllocator, AddressRange};

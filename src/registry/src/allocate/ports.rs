@@ -1,15 +1,23 @@
 //! Node ports.
 
-use std::{collections::HashSet, fmt, str::FromStr, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt,
+    str::FromStr,
+    sync::{Arc, LazyLock},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use rand::Rng as _;
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{
+    ApiError, Reason, protobuf,
+    schema::{Field, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+};
 use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
 
-use super::AllocateError;
+use super::{AllocateError, bitmap::Bitmap};
 use crate::{encode, fence::Fence, store_error};
 
 /// The number of times that a change of the bitmap is tried again because another replica was faster.
@@ -72,24 +80,6 @@ pub struct PortAllocator {
     key: Arc<str>,
     range: PortRange,
     fence: Option<Fence>,
-}
-
-/// The ports that are held, a bit each.
-struct Bitmap(Vec<u8>);
-
-impl Bitmap {
-    fn is_set(&self, offset: usize) -> bool {
-        self.0
-            .get(offset / 8)
-            .is_some_and(|byte| byte & (1 << (offset % 8)) != 0)
-    }
-
-    fn set(&mut self, offset: usize, held: bool) {
-        if let Some(byte) = self.0.get_mut(offset / 8) {
-            let bit = 1 << (offset % 8);
-            *byte = if held { *byte | bit } else { *byte & !bit };
-        }
-    }
 }
 
 impl PortAllocator {
@@ -186,7 +176,7 @@ impl PortAllocator {
                 "kind": "RangeAllocation",
                 "metadata": {},
                 "range": self.range.to_string(),
-                "data": STANDARD.encode(&bitmap.0),
+                "data": STANDARD.encode(bitmap.to_bytes()),
             });
             let bytes = Bytes::from(encode::object(&object));
             let options = PutOptions {
@@ -206,7 +196,7 @@ impl PortAllocator {
 
     /// The ports that are held. What was stored for another range keeps the ports that both ranges have.
     fn bitmap(&self, stored: Option<&Bytes>) -> Result<Bitmap, AllocateError> {
-        let mut bitmap = Bitmap(vec![0; self.range.size().div_ceil(8)]);
+        let mut bitmap = Bitmap::default();
         let Some(bytes) = stored else { return Ok(bitmap) };
         let (range, held) = decode(bytes).ok_or_else(|| {
             tracing::error!(key = %self.key, "the stored allocation of ports cannot be read");
@@ -221,13 +211,42 @@ impl PortAllocator {
     }
 }
 
+/// Reads a `RangeAllocation`, in JSON or in kube-apiserver's envelope.
 fn decode(stored: &[u8]) -> Option<(PortRange, Bitmap)> {
-    let object: Value = serde_json::from_slice(stored).ok()?;
+    let object: Value = if protobuf::is_enveloped(stored) {
+        let (table, ty) = &*ALLOCATION;
+        protobuf::decode(table, *ty, protobuf::envelope(stored).ok()?.raw).ok()?
+    } else {
+        serde_json::from_slice(stored).ok()?
+    };
     let range = object.get("range")?.as_str()?.parse().ok()?;
     // No port held is no data.
     let data = object.get("data").and_then(Value::as_str).unwrap_or_default();
-    Some((range, Bitmap(STANDARD.decode(data).ok()?)))
+    Some((range, Bitmap::from_bytes(&STANDARD.decode(data).ok()?)))
 }
+
+/// The parts of `core/v1.RangeAllocation` that are read. No path serves it, so OpenAPI, where types come from, does not have it.
+static ALLOCATION: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
+    let field = |name: &str, tag, format| Field {
+        name: name.to_owned(),
+        shape: Shape::String(format),
+        presence: Presence::OmitZero,
+        required: false,
+        default: None,
+        patch: Patch::default(),
+        tag,
+    };
+    let mut table = TypeTable::default();
+    let id = table.define(TypeDef {
+        name: "io.k8s.api.core.v1.RangeAllocation".to_owned(),
+        fields: vec![
+            field("range", 2, StringFormat::Plain),
+            field("data", 3, StringFormat::Bytes),
+        ],
+        ..TypeDef::default()
+    });
+    (table, id)
+});
 
 #[cfg(test)]
 mod tests {
@@ -247,12 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_set_and_cleared_alone() {
-        let mut bitmap = Bitmap(vec![0; 2]);
-        bitmap.set(9, true);
-        bitmap.set(1, true);
-        bitmap.set(9, false);
-        assert_eq!(bitmap.0, [2, 0]);
-        assert!(bitmap.is_set(1) && !bitmap.is_set(9) && !bitmap.is_set(99));
+    fn what_kube_apiserver_has_stored_is_read() {
+        // kube-apiserver 1.36.2 with the node ports 30007 and 32767 held: an envelope, and in it the range and a big-endian number.
+        let mut data = vec![0_u8; 346];
+        data[0] = 0x80;
+        data[345] = 0x80;
+        let mut raw = vec![0x0a, 0x00, 0x12, 11];
+        raw.extend_from_slice(b"30000-32767");
+        raw.extend_from_slice(&[0x1a, 0xda, 0x02]);
+        raw.extend_from_slice(&data);
+        let mut stored = b"k8s\0\x0a\x15\x0a\x02v1\x12\x0fRangeAllocation\x12\xec\x02".to_vec();
+        stored.extend_from_slice(&raw);
+        stored.extend_from_slice(b"\x1a\0\"\0");
+        let (range, bitmap) = decode(&stored).expect("it is an allocation");
+        assert_eq!(range.to_string(), "30000-32767");
+        let held: Vec<u16> = (30000..=32767)
+            .filter(|port| bitmap.is_set(range.offset(*port)))
+            .collect();
+        assert_eq!(held, [30007, 32767]);
+        assert_eq!(bitmap.to_bytes(), data);
     }
 }

@@ -6,15 +6,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
 use super::Writer;
 use crate::{
-    admission::WriteRequest, encode, event_kind::EventKind, fence::Fence, item::Item, store_error,
-    strategy::Reservation, trace::TraceStep,
+    admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::Fence, item::Item,
+    store_error, stored, strategy::Reservation, trace::TraceStep,
 };
 
 /// The outcome of a compare-and-put.
@@ -88,7 +87,7 @@ impl Writer {
         compare: Compare,
     ) -> Result<PutResult, PutError> {
         let fence = request.target.fence.as_ref();
-        let bytes = Bytes::from(encode::object(object));
+        let bytes = stored::at_rest(&self.info, object).map_err(|e| PutError::NotWritten(ApiError::internal(e)))?;
         // A change renews the time to live: a put without a lease would make the object stay for ever.
         let lease = match self.info.ttl {
             Some(ttl) => Some(
@@ -112,7 +111,10 @@ impl Writer {
                 } else {
                     EventKind::Modified
                 };
-                let item = Item::from_encoded(kind, &self.info, key, object, &bytes, revision);
+                let item = match self.info.storage_media_type {
+                    StorageMediaType::Json => Item::from_encoded(kind, &self.info, key, object, &bytes, revision),
+                    StorageMediaType::Protobuf => Item::from_stored_as(kind, &self.info, key, &bytes, revision),
+                };
                 Ok(PutResult::Committed(Arc::new(
                     item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?,
                 )))

@@ -104,6 +104,11 @@ pub(super) fn blank(definition: &ResourceDefinition, version: &ServedVersion) ->
     }
 }
 
+/// `metadata.managedFields`
+fn entries_of(object: &Value) -> Option<&Value> {
+    object.pointer("/metadata/managedFields")
+}
+
 /// The time as entries show it.
 pub(super) fn time_of(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -116,11 +121,22 @@ impl Writer {
         if request.options.force.is_some() || request.subresource == Subresource::Scale {
             return;
         }
-        let given = metadata::of(object).remove(MANAGED_FIELDS);
-        let entries = |object: &Value| Managers::decode(object.pointer("/metadata/managedFields"));
-        let live = || old.and_then(entries).unwrap_or_default();
+        let mut given = metadata::of(object).remove(MANAGED_FIELDS);
+        let live = old.and_then(entries_of);
+        if request.subresource != Subresource::None {
+            given = given.filter(|given| Some(given) == live);
+        }
+        if let (Some(old), Some(live)) = (old, live)
+            && (given.is_none() || given.as_ref() == Some(live))
+        {
+            let mut entries = given.take().unwrap_or_else(|| live.clone());
+            if self.note_time(request, old, object, &mut entries).is_some() {
+                metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
+                return;
+            }
+        }
+        let live = || Managers::decode(live).unwrap_or_default();
         let mut managers = match given.as_ref() {
-            _ if request.subresource != Subresource::None => live(),
             given if is_reset(given) => Managers::default(),
             given => match Managers::decode(given) {
                 Some(managers) if !managers.is_empty() => managers,
@@ -139,6 +155,23 @@ impl Writer {
         }
     }
 
+    /// Notes a change of fields that its writer, and nobody else, owns already, which is what most updates are: only a time
+    /// changes in the entries. `None` if the change is another one.
+    fn note_time(&self, request: &WriteRequest, old: &Value, new: &Value, entries: &mut Value) -> Option<()> {
+        let version = self.version(&request.target).ok()?;
+        if version.group_version != self.info.stored().group_version {
+            return None;
+        }
+        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let id = self.updater(request, version);
+        trireme_machinery::managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
+    }
+
+    fn updater(&self, request: &WriteRequest, version: &ServedVersion) -> ManagerId {
+        let at = version.group_version.to_string();
+        ManagerId::updater(&request.options.field_manager, &at, request.subresource.name())
+    }
+
     fn note_changes(
         &self,
         request: &WriteRequest,
@@ -149,7 +182,7 @@ impl Writer {
         let version = self.version(&request.target).ok()?;
         let versions = ResourceVersions::new(&self.info, request.subresource);
         let at = version.group_version.to_string();
-        let id = ManagerId::updater(&request.options.field_manager, &at, request.subresource.name());
+        let id = self.updater(request, version);
         let time = time_of(request.context.now);
         let blank = old.is_none().then(|| blank(&self.info, version));
         let old = old.or(blank.as_ref())?;
@@ -164,15 +197,15 @@ impl Writer {
 
     /// Puts back the old entries if a change is one of their times alone.
     pub(super) fn keep_times(&self, object: &mut Value, old: &Value) {
-        let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
-        let (after, before) = (entries(object), entries(old));
-        if after == before || !same_but_for_times(&after, &before) {
-            return;
-        }
-        let fields = metadata::of(object);
-        fields.insert(MANAGED_FIELDS.into(), before);
-        if !super::object::same(object, old) {
-            metadata::of(object).insert(MANAGED_FIELDS.into(), after);
+        let is_of_times = match (entries_of(object), entries_of(old)) {
+            (Some(after), Some(before)) => after != before && same_but_for_times(after, before),
+            _ => false,
+        };
+        if is_of_times
+            && super::object::same_but_for(object, old, &["resourceVersion", MANAGED_FIELDS])
+            && let Some(before) = entries_of(old)
+        {
+            metadata::of(object).insert(MANAGED_FIELDS.into(), before.clone());
         }
     }
 

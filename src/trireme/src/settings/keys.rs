@@ -53,6 +53,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "etcd-certfile" FILE None, "Client certificate for etcd";
     "etcd-keyfile" FILE None, "Key of the client certificate for etcd";
     "etcd-prefix" PATH Some("/registry"), "What all keys in the store begin with";
+    "storage-media-type" TYPE Some("application/json"), "How objects are stored: application/json or application/vnd.kubernetes.protobuf, which has no form for custom resources, their definitions and APIServices; both are read";
     "etcd-compaction-interval" DURATION Some("5m"), "How often history is compacted; 0 never";
     "unsafe-no-fsync" BOOL Some("false"), "Embedded store only: do not wait for the disk (a crash of the machine may lose writes)";
     "cluster-peers" ADDRESSES None, "Where the first members of the replica group are reached, HOST:PORT separated by commas, the same on each; later members name some to join by; absent: alone, or with --cluster-advertise wait to be added";
@@ -65,7 +66,16 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
+    "requestheader-client-ca-file" FILE None, "CAs of the proxies that tell in headers who asks; absent: no headers are believed";
+    "requestheader-allowed-names" NAMES None, "Common names that such a proxy may have, separated by commas; absent: any";
+    "requestheader-username-headers" NAMES None, "Headers with the user's name, such as X-Remote-User; the first with a value counts";
+    "requestheader-uid-headers" NAMES None, "Headers with the user's UID; X-Remote-Uid must be one of them";
+    "requestheader-group-headers" NAMES None, "Headers with the user's groups, such as X-Remote-Group";
+    "requestheader-extra-headers-prefix" NAMES None, "What the headers with the user's extra values begin with, such as X-Remote-Extra-";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
+    "authentication-token-webhook-config-file" FILE None, "Kubeconfig of a webhook that is asked for the users of bearer tokens which nobody here knows";
+    "authentication-token-webhook-version" VERSION Some("v1beta1"), "Version of the TokenReviews that this webhook speaks: v1 or v1beta1";
+    "authentication-token-webhook-cache-ttl" DURATION Some("2m"), "How long the word of this webhook counts; 0 asks every time";
     "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
     "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC";

@@ -32,7 +32,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::AbacPolicies;
+use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_http::client::RemoteServer;
+use trireme_registry::StorageMediaType;
 
 use crate::cluster::{Access, Action};
 
@@ -79,6 +81,10 @@ pub(crate) struct Settings {
     pub(crate) serving: Option<KeyPairFiles>,
     /// CAs for client certificates, beside our own.
     pub(crate) client_ca_file: Option<PathBuf>,
+    /// The proxies that tell in headers who asks, if any are believed.
+    pub(crate) request_header: Option<RequestHeaderSettings>,
+    /// The webhook for bearer tokens that nobody here knows, if there is one.
+    pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
     /// True if requests without credentials are admitted as those of `system:anonymous`.
@@ -161,6 +167,8 @@ pub(crate) struct Store {
     pub(crate) kind: StoreKind,
     /// The prefix of every key: a leading slash and no trailing one.
     pub(crate) prefix: String,
+    /// The media type of objects at rest.
+    pub(crate) media_type: StorageMediaType,
     /// The interval at which history is compacted; `None` never.
     pub(crate) compaction_interval: Option<Duration>,
 }
@@ -215,6 +223,26 @@ pub(crate) struct KeyPairFiles {
     pub(crate) certificate: PathBuf,
     /// Its key.
     pub(crate) key: PathBuf,
+}
+
+/// Proxies that tell in headers who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestHeaderSettings {
+    /// Their CAs.
+    pub(crate) ca_file: PathBuf,
+    /// The common names that they may have; any if empty.
+    pub(crate) allowed_names: Vec<String>,
+    /// The headers.
+    pub(crate) headers: FrontProxyHeaders,
+}
+
+/// A webhook for bearer tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenWebhook {
+    /// The server.
+    pub(crate) server: RemoteServer,
+    /// The way in which it is asked.
+    pub(crate) settings: TokenWebhookSettings,
 }
 
 /// Limits of the work taken on.

@@ -1,6 +1,8 @@
 //! Reads the merged text as values and collects every error on the way.
 
 mod group;
+mod request_header;
+mod token_webhook;
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
 use trireme_auth::AbacPolicies;
+use trireme_registry::StorageMediaType;
 
 use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
@@ -24,6 +27,7 @@ const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
 const ENABLE_PLUGINS: &str = "enable-admission-plugins";
 const DISABLE_PLUGINS: &str = "disable-admission-plugins";
+const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.protobuf";
 const FILE: &str = "give a file that exists and can be read";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
@@ -58,6 +62,8 @@ impl Reader {
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
+            request_header: self.request_header(),
+            token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
             anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
@@ -198,6 +204,7 @@ impl Reader {
         Store {
             kind: self.store_kind(),
             prefix,
+            media_type: self.value("storage-media-type", MEDIA_TYPE, media_type),
             compaction_interval: (!interval.is_zero()).then_some(interval),
         }
     }
@@ -302,6 +309,14 @@ impl Reader {
 fn readable(path: &str) -> Option<PathBuf> {
     let file = File::open(path).ok()?;
     file.metadata().ok()?.is_file().then(|| PathBuf::from(path))
+}
+
+fn media_type(text: &str) -> Option<StorageMediaType> {
+    match text {
+        "application/json" => Some(StorageMediaType::Json),
+        "application/vnd.kubernetes.protobuf" => Some(StorageMediaType::Protobuf),
+        _ => None,
+    }
 }
 
 fn endpoints(text: &str) -> Option<Vec<String>> {

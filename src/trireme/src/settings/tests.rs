@@ -6,6 +6,8 @@ use expect_test::{Expect, expect};
 use super::keys::KEYS;
 use super::*;
 
+mod authentication;
+
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -171,15 +173,6 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert!(!observed.anonymous_auth && observed.bootstrap_token_auth);
     let embedded = serve("trireme serve --unsafe-no-fsync", &[]);
     assert_eq!(embedded.store.kind, StoreKind::Embedded { fsync: false });
-}
-
-#[test]
-fn the_keys_of_tokens_may_be_found_elsewhere() {
-    let given = |line: &str| serve(line, &[]).service_account_jwks_uri;
-    assert_eq!(given("trireme serve"), None);
-    let line = "trireme serve --service-account-jwks-uri=https://keys.example/jwks";
-    assert_eq!(given(line).as_deref(), Some("https://keys.example/jwks"));
-    assert!(read_line("trireme serve --service-account-jwks-uri=http://a", &[]).is_err());
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Reviews that another server answers (`k8s.io/apiserver/pkg/util/webhook`): posted, and posted again if that may help.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use trireme_actors::Clock;
+use trireme_http::client::{Client, ClientError, RemoteServer};
+use trireme_machinery::webhook_answer::read_answer;
+
+const AGENT: &str = "kube-apiserver";
+/// The time for one answer (`defaultRequestTimeout`).
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// As `DefaultAuthWebhookRetryBackoff`.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const FACTOR: f64 = 1.5;
+const JITTER: f64 = 0.2;
+const ATTEMPTS: usize = 5;
+
+/// The server of a webhook and the client that calls it.
+#[derive(Clone)]
+pub struct ReviewWebhook {
+    server: RemoteServer,
+    client: Client,
+    clock: Clock,
+}
+
+/// A review that is not answered: the text, and whether it may help to ask again.
+struct Unanswered {
+    text: String,
+    is_transient: bool,
+}
+
+impl ReviewWebhook {
+    /// Calls this server.
+    pub fn new(server: RemoteServer, client: Client, clock: Clock) -> Self {
+        Self { server, client, clock }
+    }
+
+    /// Posts a review until there is an answer, or an error that asking again does not help, five times at most. An attempt
+    /// may take `timeout`.
+    ///
+    /// # Errors
+    /// The last error, in kube-apiserver's words.
+    pub(crate) async fn review(&self, review: &Value, timeout: Duration) -> Result<Value, String> {
+        let body = Bytes::from(review.to_string());
+        let mut wait = FIRST_WAIT;
+        for _ in 1..ATTEMPTS {
+            match self.post(body.clone(), timeout).await {
+                Err(unanswered) if unanswered.is_transient => {}
+                answered => return answered.map_err(|unanswered| unanswered.text),
+            }
+            self.clock
+                .sleep(wait.mul_f64(1.0 + JITTER * rand::random::<f64>()))
+                .await;
+            wait = wait.mul_f64(FACTOR);
+        }
+        let answered = self.post(body, timeout).await;
+        answered.map_err(|unanswered| unanswered.text)
+    }
+
+    async fn post(&self, body: Bytes, timeout: Duration) -> Result<Value, Unanswered> {
+        let answer = self.server.post(&self.client, AGENT, body, timeout).await;
+        let answer = answer.map_err(|error| Unanswered {
+            text: self.server.failure(timeout, &error),
+            // The connection broke.
+            is_transient: matches!(error, ClientError::Lost { .. } | ClientError::NotSent { .. }),
+        })?;
+        read_answer(answer.code, &answer.content_type, &answer.body).map_err(|error| Unanswered {
+            is_transient: matches!(answer.code, 429 | 500 | 504) || (answer.says_retry_after && answer.code >= 400),
+            text: error.message,
+        })
+    }
+}

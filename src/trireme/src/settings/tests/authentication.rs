@@ -1,0 +1,61 @@
+//! The settings of authenticators.
+
+use super::*;
+
+#[test]
+fn front_proxies_are_believed_by_cas_of_their_own_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ca = dir.path().join("proxies.pem");
+    fs::write(&ca, "").expect("written");
+    let headers = "--requestheader-username-headers=X-Remote-User,X-Other --requestheader-uid-headers=x-remote-uid \
+        --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra-";
+    let line = format!("trireme serve {headers} --requestheader-allowed-names=proxy");
+    assert_eq!(serve(&line, &[]).request_header, None);
+    let read = serve(&format!("{line} --requestheader-client-ca-file={}", ca.display()), &[]).request_header;
+    let read = read.expect("there is a CA");
+    assert_eq!((read.ca_file, read.allowed_names), (ca, vec!["proxy".to_owned()]));
+    assert_eq!(read.headers.username, ["X-Remote-User", "X-Other"]);
+    check_errors(
+        "trireme serve --requestheader-group-headers=a,,b --requestheader-uid-headers=X-Uid",
+        &[],
+        expect![[r#"
+            2 errors in the settings
+              --requestheader-group-headers: "a,,b": give names, separated by commas, none of them empty
+              --requestheader-uid-headers: "X-Uid": does not have the standard X-Remote-Uid header: API aggregation will not work"#]],
+    );
+}
+
+#[test]
+fn the_keys_of_tokens_may_be_found_elsewhere() {
+    let given = |line: &str| serve(line, &[]).service_account_jwks_uri;
+    assert_eq!(given("trireme serve"), None);
+    let line = "trireme serve --service-account-jwks-uri=https://keys.example/jwks";
+    assert_eq!(given(line).as_deref(), Some("https://keys.example/jwks"));
+    assert!(read_line("trireme serve --service-account-jwks-uri=http://a", &[]).is_err());
+}
+
+#[test]
+fn a_webhook_for_tokens_is_a_kubeconfig() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("webhook.kubeconfig");
+    let cluster = "clusters: [{name: c, cluster: {server: 'http://a:1/b'}}]";
+    let rest = "users: [{name: u, user: {token: hush}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]";
+    fs::write(&file, format!("{cluster}\n{rest}\ncurrent-context: x\n")).expect("written");
+    let line = format!(
+        "trireme serve --authentication-token-webhook-config-file={}",
+        file.display()
+    );
+    let read = serve(&format!("{line} --authentication-token-webhook-cache-ttl=3s"), &[]).token_webhook;
+    let read = read.expect("there is one");
+    assert_eq!(read.settings.cache_ttl, Duration::from_secs(3));
+    assert_eq!(format!("{:?}", read.server), "RemoteServer(http://a:1/b)");
+    assert!(serve("trireme serve", &[]).token_webhook.is_none());
+    fs::write(&file, "clusters: []").expect("written");
+    let errors = read_line(&format!("{line} --authentication-token-webhook-version=v2"), &[]);
+    let errors = errors.expect_err("the settings are bad").to_string();
+    expect![[r#"
+        2 errors in the settings
+          --authentication-token-webhook-version: "v2": give v1 or v1beta1
+          --authentication-token-webhook-config-file: "FILE": give a kubeconfig of a webhook: FILE is no kubeconfig: it has no context """#]]
+    .assert_eq(&errors.replace(file.to_str().expect("UTF-8"), "FILE"));
+}

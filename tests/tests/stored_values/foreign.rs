@@ -1,0 +1,307 @@
+//! What kube-apiserver has stored is served: in its protobuf envelope, as JSON in Go's layout, and in versions that are
+//! served no longer.
+
+use std::fs;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use trireme_tests::{Server, StoreChoice, folder, http::Request};
+
+use super::support::{object_of, put_past, read_past, until};
+
+/// Resources that kube-apiserver keeps elsewhere than under their plural.
+const PREFIXES: [(&str, &str); 7] = [
+    ("nodes", "minions"),
+    ("endpoints", "services/endpoints"),
+    ("services", "services/specs"),
+    ("replicationcontrollers", "controllers"),
+    ("ingresses", "ingress"),
+    (
+        "customresourcedefinitions",
+        "apiextensions.k8s.io/customresourcedefinitions",
+    ),
+    ("apiservices", "apiregistration.k8s.io/apiservices"),
+];
+
+/// An object that kube-apiserver answered in both forms.
+struct Recorded {
+    path: String,
+    key: String,
+    json: Value,
+    protobuf: Vec<u8>,
+}
+
+/// The objects of a file that are stored as they are answered.
+fn recorded(file: &str) -> Vec<Recorded> {
+    let text = fs::read_to_string(folder().join("reference/protobuf").join(file)).expect("the file is there");
+    let pairs = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a pair is JSON"));
+    pairs.filter_map(|pair| stored(&pair)).collect()
+}
+
+fn stored(pair: &Value) -> Option<Recorded> {
+    let (path, json) = (pair["path"].as_str()?, pair["json"].clone());
+    let protobuf = pair["protobuf"].as_str().filter(|_| pair.get("do").is_none())?;
+    let kind = json["kind"].as_str()?;
+    let group_version = json["apiVersion"].as_str()?;
+    if kind.ends_with("List")
+        || ["Scale", "Status", "PartialObjectMetadata"].contains(&kind)
+        || group_version == "events.k8s.io/v1"
+    {
+        return None;
+    }
+    let (_, below) = path.split_once(&format!("/{group_version}/"))?;
+    let parts: Vec<&str> = below.split('/').collect();
+    let (plural, rest) = match parts.as_slice() {
+        ["namespaces", namespace, plural, name] => (*plural, format!("{namespace}/{name}")),
+        [plural, name] => (*plural, (*name).to_owned()),
+        _ => return None,
+    };
+    let prefix = PREFIXES
+        .iter()
+        .find(|(of, _)| *of == plural)
+        .map_or(plural, |(_, prefix)| prefix);
+    Some(Recorded {
+        path: path.to_owned(),
+        key: format!("/registry/{prefix}/{rest}"),
+        json,
+        protobuf: STANDARD.decode(protobuf).expect("base64"),
+    })
+}
+
+/// An object without what is told of it by the server that holds it.
+fn comparable(mut object: Value) -> Value {
+    object["metadata"]
+        .as_object_mut()
+        .expect("metadata")
+        .remove("resourceVersion");
+    // The server says of these what it finds out itself.
+    if ["CustomResourceDefinition", "APIService"]
+        .iter()
+        .any(|kind| object["kind"] == *kind)
+    {
+        object.as_object_mut().expect("an object").remove("status");
+    }
+    object
+}
+
+/// The object in the layout in which Go writes structs.
+fn in_layout_of_go(object: &Value) -> Vec<u8> {
+    let mut rest = object.clone();
+    let fields = rest.as_object_mut().expect("an object");
+    let (kind, api_version) = (fields.remove("kind"), fields.remove("apiVersion"));
+    let rest = rest.to_string();
+    let head = json!({ "kind": kind }).to_string().replace('}', "");
+    format!("{head},\"apiVersion\":{},{}\n", json!(api_version), &rest[1..]).into_bytes()
+}
+
+/// Waits until all objects are served, and compares each with the recorded one.
+fn assert_served(server: &mut Server, objects: &[Recorded], form: &str) {
+    let last = objects.last().expect("there are some");
+    until(server, "the last one", |client| {
+        client.get(&last.path).is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    for object in objects {
+        let answer = client.get(&object.path).expect("an answer");
+        assert_eq!(answer.code, 200, "{} from {form}: {}", object.path, answer.text());
+        let served = comparable(object_of(&answer));
+        assert_eq!(served, comparable(object.json.clone()), "{} from {form}", object.path);
+    }
+}
+
+fn check(store: StoreChoice) {
+    let objects = recorded("pairs.jsonl");
+    assert!(objects.len() > 110, "{} objects", objects.len());
+    let mut server = Server::start(store);
+    let values = |form: fn(&Recorded) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {
+        objects
+            .iter()
+            .map(|object| (object.key.clone(), form(object)))
+            .collect()
+    };
+    put_past(&mut server, &values(|object| object.protobuf.clone()));
+    assert_served(&mut server, &objects, "protobuf");
+    server.restart().unwrap_or_else(|error| panic!("{error}"));
+    assert_served(&mut server, &objects, "protobuf, loaded");
+    put_past(&mut server, &values(|object| in_layout_of_go(&object.json)));
+    assert_served(&mut server, &objects, "JSON");
+    let listed = object_of(
+        &server
+            .client()
+            .get("/debug/unreadable-objects?format=json")
+            .expect("an answer"),
+    );
+    assert_eq!(listed["unreadableObjects"], json!([]));
+}
+
+#[test]
+fn what_kube_apiserver_has_stored_is_served_over_the_embedded_store() {
+    check(StoreChoice::Embedded);
+}
+
+#[test]
+fn what_kube_apiserver_has_stored_is_served_over_etcd() {
+    check(StoreChoice::Etcd);
+}
+
+/// kube-apiserver stores these kinds in a beta version while version 1 is served.
+#[test]
+fn beta_versions_of_served_kinds_are_read_and_written_anew() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let beta = recorded("pairs-beta-alpha.jsonl").into_iter().filter(|object| {
+        let path = object.path.as_str();
+        [
+            "/admissionregistration.k8s.io/v1beta1/",
+            "/networking.k8s.io/v1beta1/",
+            "/resource.k8s.io/v1beta2/",
+            "/storage.k8s.io/v1beta1/",
+        ]
+        .iter()
+        .any(|of| path.contains(of) && !path.contains("devicetaintrules"))
+    });
+    let objects: Vec<Recorded> = beta
+        .map(|mut object| {
+            for version in ["v1beta1", "v1beta2"] {
+                object.path = object.path.replace(&format!("/{version}/"), "/v1/");
+                let api_version = object.json["apiVersion"].as_str().expect("text").replace(version, "v1");
+                object.json["apiVersion"] = api_version.into();
+            }
+            object
+        })
+        .collect();
+    assert!(objects.len() >= 8, "{} objects", objects.len());
+    let values: Vec<(String, Vec<u8>)> = objects
+        .iter()
+        .map(|object| (object.key.clone(), object.protobuf.clone()))
+        .collect();
+    put_past(&mut server, &values);
+    assert_served(&mut server, &objects, "protobuf");
+    let client = server.client();
+    let first = objects.iter().find(|object| !object.path.contains("/namespaces/"));
+    let first = first.expect("there is one without a namespace");
+    let patch = json!({ "metadata": { "labels": { "changed": "yes" } } });
+    let answer = client.send(&Request {
+        method: "PATCH",
+        path: &first.path,
+        content_type: Some("application/merge-patch+json"),
+        body: Some(patch.to_string().into_bytes()),
+        ..Request::default()
+    });
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    assert_eq!(object_of(&answer)["metadata"]["labels"]["changed"], "yes");
+}
+
+/// kube-apiserver stores definitions in version 1beta1, and custom resources with a line break at the end.
+#[test]
+fn definitions_in_version_1beta1_are_served_with_their_objects() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let definition = json!({
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "metadata": { "name": "ships.example.com", "uid": "6f7b6f9c-0f5c-4a8b-b0cf-5f0d3a1f0a11", "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": {
+            "group": "example.com",
+            "version": "v1",
+            "names": { "plural": "ships", "singular": "ship", "kind": "Ship", "listKind": "ShipList" },
+            "scope": "Namespaced",
+            "validation": { "openAPIV3Schema": { "type": "object", "properties": { "oars": { "type": "integer" } } } },
+            "versions": [{ "name": "v1", "served": true, "storage": true }, { "name": "v2", "served": true, "storage": false }],
+            "additionalPrinterColumns": [{ "name": "Oars", "type": "integer", "JSONPath": ".oars" }],
+            "conversion": { "strategy": "None" },
+            "preserveUnknownFields": false,
+        },
+        "status": {
+            "conditions": [
+                { "type": "NamesAccepted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "reason": "NoConflicts", "message": "no conflicts found" },
+                { "type": "Established", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "reason": "InitialNamesAccepted", "message": "the initial names have been accepted" },
+            ],
+            "acceptedNames": { "plural": "ships", "singular": "ship", "kind": "Ship", "listKind": "ShipList" },
+            "storedVersions": ["v1"],
+        },
+    });
+    let ship = json!({ "apiVersion": "example.com/v1", "kind": "Ship", "metadata": { "name": "olympias", "namespace": "default",
+        "uid": "6f7b6f9c-0f5c-4a8b-b0cf-5f0d3a1f0a12" }, "oars": 170 });
+    put_past(
+        &mut server,
+        &[
+            (
+                "/registry/apiextensions.k8s.io/customresourcedefinitions/ships.example.com".to_owned(),
+                format!("{definition}\n").into_bytes(),
+            ),
+            (
+                "/registry/example.com/ships/default/olympias".to_owned(),
+                format!("{ship}\n").into_bytes(),
+            ),
+        ],
+    );
+    let path = "/apis/example.com/v1/namespaces/default/ships";
+    until(&mut server, "served", |client| {
+        client
+            .get(&format!("{path}/olympias"))
+            .is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    let answer = client.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ships.example.com");
+    let served = object_of(&answer.expect("an answer"));
+    assert_eq!(
+        served["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["oars"]["type"],
+        "integer"
+    );
+    assert_eq!(
+        served["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"],
+        ".oars"
+    );
+    assert!(served["spec"].get("validation").is_none(), "{served}");
+    assert_eq!(
+        object_of(&client.get(&format!("{path}/olympias")).expect("an answer"))["oars"],
+        170
+    );
+    let watched = client
+        .get(&format!("{path}?watch=1&timeoutSeconds=1&resourceVersion=0"))
+        .expect("an answer")
+        .text();
+    assert!(watched.contains("olympias"), "{watched}");
+    assert!(
+        watched.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()),
+        "{watched}"
+    );
+}
+
+#[test]
+fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other_way_round() {
+    let flag = ["--storage-media-type=application/vnd.kubernetes.protobuf"];
+    let server = Server::try_start(StoreChoice::Etcd, &flag).unwrap_or_else(|error| panic!("{error}"));
+    let other = server.start_beside(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let configmaps = "/api/v1/namespaces/default/configmaps";
+    let mut made = Vec::new();
+    for (maker, name) in [(&server, "message"), (&other, "text")] {
+        let object = json!({ "metadata": { "name": name }, "data": { "oars": "170" } });
+        let answer = maker.client().json("POST", configmaps, &object).expect("an answer");
+        assert_eq!(answer.code, 201, "{}", answer.text());
+        made.push((name, object_of(&answer)));
+    }
+    let service = json!({ "metadata": { "name": "s" }, "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
+    let answer = server
+        .client()
+        .json("POST", "/api/v1/namespaces/default/services", &service);
+    assert_eq!(answer.expect("an answer").code, 201);
+    for (name, object) in &made {
+        for reader in [&server, &other] {
+            let answer = reader.client().get(&format!("{configmaps}/{name}")).expect("an answer");
+            assert_eq!(object_of(&answer), *object);
+        }
+    }
+    let begins = |key: &str, with: &[u8]| {
+        let value = read_past(&server, key);
+        assert!(value.starts_with(with), "{key}: {}", String::from_utf8_lossy(&value));
+    };
+    begins("/registry/configmaps/default/message", b"k8s\0");
+    begins("/registry/services/specs/default/s", b"k8s\0");
+    begins("/registry/configmaps/default/text", b"{");
+}
