@@ -30,7 +30,12 @@ impl ConfigFields {
         let mut errors = ConfigErrors::new();
         let given_kind = read.text("kind", &mut errors);
         let given_version = read.text("apiVersion", &mut errors);
-        errors.extend(decoded.duplicates.iter().map(|duplicate| format!("strict decoding error: {duplicate}")));
+        errors.extend(
+            decoded
+                .duplicates
+                .iter()
+                .map(|duplicate| format!("strict decoding error: {duplicate}")),
+        );
         if let Some(error) = errors.into_iter().next() {
             return Err(error);
         }
@@ -41,7 +46,9 @@ impl ConfigFields {
             }
         }
         if given_kind != kind || !versions.contains(&given_version.as_str()) {
-            return Err(format!("no kind \"{given_kind}\" is registered for version \"{given_version}\""));
+            return Err(format!(
+                "no kind \"{given_kind}\" is registered for version \"{given_version}\""
+            ));
         }
         Ok((given_version, read))
     }
@@ -121,7 +128,9 @@ impl ConfigFields {
     /// An object that may be absent.
     pub fn object_opt(&mut self, name: &str, errors: &mut ConfigErrors) -> Option<Self> {
         let value = self.take(name)?;
-        Self::of(value, self.path(name)).map_err(|error| errors.push(error)).ok()
+        Self::of(value, self.path(name))
+            .map_err(|error| errors.push(error))
+            .ok()
     }
 
     /// A list of objects; empty if it is absent.
@@ -201,12 +210,12 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_or_has_another_type_is_told() {
-        let text = "{apiVersion: a.io/v1, kind: Thing, x: 1, list: [{a: b, c: d}, 7], wait: 5s, n: 3, on: true}";
+        let text = "{apiVersion: a.io/v1, kind: Thing, x: 1, list: [{a: b, c: d}, 7], wait: 5s, count: 3, set: true}";
         let (_, mut fields) = read(text).expect("it is one");
         let mut errors = ConfigErrors::new();
         assert_eq!(fields.duration("wait", &mut errors).to_string(), "5s");
-        assert_eq!(fields.number_opt("n", &mut errors), Some(3));
-        assert_eq!(fields.flag_opt("on", &mut errors), Some(true));
+        assert_eq!(fields.number_opt("count", &mut errors), Some(3));
+        assert_eq!(fields.flag_opt("set", &mut errors), Some(true));
         for mut item in fields.objects("list", &mut errors) {
             assert_eq!(item.text("a", &mut errors), "b");
             item.finish(&mut errors);

@@ -65,7 +65,7 @@ pub(crate) async fn start(
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
-    let authorization = Authorization::start(system, settings, &published);
+    let authorization = Authorization::start(system, &settings.authorization, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
         // The last one: it judges what is going to be stored.

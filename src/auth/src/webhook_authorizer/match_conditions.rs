@@ -89,7 +89,15 @@ fn compile(text: &str) -> Result<Program, String> {
 
 /// The spec as expressions see it: texts and lists that are empty are there as well.
 fn with_defaults(spec: &Value) -> Value {
-    const RESOURCE_TEXTS: &[&str] = &["namespace", "verb", "group", "version", "resource", "subresource", "name"];
+    const RESOURCE_TEXTS: &[&str] = &[
+        "namespace",
+        "verb",
+        "group",
+        "version",
+        "resource",
+        "subresource",
+        "name",
+    ];
     let mut seen = spec.clone();
     let Some(fields) = seen.as_object_mut() else {
         return seen;
@@ -140,7 +148,10 @@ mod tests {
         };
         check(&[], Ok(true));
         check(&["request.user == 'u'", "request.groups.size() == 0"], Ok(true));
-        check(&["request.resourceAttributes.namespace == ''", "request.uid == ''"], Ok(true));
+        check(
+            &["request.resourceAttributes.namespace == ''", "request.uid == ''"],
+            Ok(true),
+        );
         check(&["!has(request.resourceAttributes)"], Ok(false));
         let error = "cel evaluation error: expression 'request.nonResourceAttributes.path == ''' resulted in error: \
             no such key: nonResourceAttributes";
@@ -156,9 +167,15 @@ mod tests {
         assert_eq!(errors[0], format!("{}: Required value", at(0)));
         assert_eq!(
             errors[1],
-            format!("{}: Invalid value: \"request.user\": must evaluate to bool but got string", at(1))
+            format!(
+                "{}: Invalid value: \"request.user\": must evaluate to bool but got string",
+                at(1)
+            )
         );
-        assert!(errors[2].contains("compilation failed: ERROR: <input>:1:8: undefined field 'nope'"), "{errors:?}");
+        assert!(
+            errors[2].contains("compilation failed: ERROR: <input>:1:8: undefined field 'nope'"),
+            "{errors:?}"
+        );
         assert_eq!(errors[3], format!("{}: Duplicate value: \"1 == 1\"", at(4)));
     }
 }

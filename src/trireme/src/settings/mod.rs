@@ -28,17 +28,16 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_auth::{FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
 
 use crate::cluster::{Access, Action};
 
-pub(crate) use authorization::ModeName;
+pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
 pub(crate) use errors::SettingsErrors;
 pub(crate) use feature_gates::FeatureGates;
@@ -91,10 +90,8 @@ pub(crate) struct Settings {
     pub(crate) anonymous_auth: bool,
     /// True if Secrets may keep tokens of new nodes.
     pub(crate) bootstrap_token_auth: bool,
-    /// Who says what users may do, in the order in which they are asked.
-    pub(crate) authorization: Vec<ModeName>,
-    /// The policies of the mode ABAC.
-    pub(crate) abac: Option<Arc<AbacPolicies>>,
+    /// Who says what users may do.
+    pub(crate) authorization: AuthorizationSettings,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.
