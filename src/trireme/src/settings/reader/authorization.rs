@@ -49,7 +49,7 @@ impl Reader {
     }
 
     fn authorizers_of_file(&mut self, file: &Path) -> Vec<AuthorizerSettings> {
-        if EXCLUSIVE.iter().any(|name| self.layers.given(name).is_some()) {
+        if EXCLUSIVE.iter().any(|name| self.layers.is_said(name)) {
             let why = "--authorization-config can not be specified when --authorization-mode or \
                 --authorization-webhook-* flags are defined";
             self.refuse_if_given(CONFIG, why);
