@@ -109,8 +109,8 @@ const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
 /// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
 const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
-/// The same of webhooks that authenticate and authorize: few scenarios.
-const LEAST_WITH_WEBHOOKS_PERCENT: usize = 80;
+/// The same of the modes of authentication and authorization: few scenarios.
+const LEAST_OF_MODES_PERCENT: usize = 80;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -361,7 +361,7 @@ fn webhooks_that_authenticate_and_authorize_are_asked_as_by_kube_apiserver() {
             StoreChoice::Embedded,
             &files(&[file]),
             &flags,
-            LEAST_WITH_WEBHOOKS_PERCENT,
+            LEAST_OF_MODES_PERCENT,
         );
     }
 }
@@ -373,12 +373,7 @@ fn policies_of_a_file_authorize_as_in_kube_apiserver() {
     std::fs::write(&file, POLICIES_OF_A_FILE).expect("written");
     let policies = format!("--authorization-policy-file={}", file.display());
     let flags = [ALL_PLUGINS, "--authorization-mode=ABAC", policies.as_str()];
-    check(
-        StoreChoice::Embedded,
-        &files(WITH_ABAC),
-        &flags,
-        LEAST_WITH_PLUGINS_PERCENT,
-    );
+    check(StoreChoice::Embedded, &files(WITH_ABAC), &flags, LEAST_OF_MODES_PERCENT);
 }
 
 #[test]
