@@ -8,6 +8,7 @@ mod compaction;
 mod components;
 mod config_controller;
 mod duties;
+mod encryption;
 mod first_objects;
 mod front;
 mod group;
