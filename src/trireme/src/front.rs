@@ -136,6 +136,7 @@ pub(crate) async fn start(
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
     if let Some(file) = &settings.authorization.file {
         let authorization = served.authorization.clone();
