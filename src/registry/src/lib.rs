@@ -25,9 +25,11 @@ pub mod list_options;
 mod openapi_fragment;
 mod own_objects;
 pub mod posted;
+pub mod protobuf;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod protobuf_fields;
+mod protobuf_form;
 mod read_index;
 mod reads;
 mod registry;

@@ -133,6 +133,7 @@ pub(crate) async fn start(
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
     files.start(system);
     Ok(Edge::build(config, rooms)?)

@@ -344,6 +344,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         profiler: None,
         spans: None,
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
     Edge::build(config, rooms).expect("the port is free")
 }
