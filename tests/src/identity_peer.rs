@@ -1,24 +1,19 @@
-//! An issuer of ID tokens and the peer of webhooks, in the place of servers that the tested one calls over TLS.
-//!
-//! | path | answer |
-//! | --- | --- |
-//! | `/one/.well-known/openid-configuration`, `/elsewhere/…` | the discovery documents of the issuers `/one` and `/two` |
-//! | `/one/keys`, `/two/keys` | the key that [`IdentityPeer::sign`] signs with |
-//! | POST elsewhere | as it was set; a review that says no if nothing was |
+//! Two issuers of ID tokens, `/one` and `/two`, over TLS: their discovery documents (the second has its own elsewhere), and the
+//! key that [`IdentityPeer::sign`] signs with.
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256, SigningKey as _};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The authority that recordings have in the place of this peer's.
@@ -26,24 +21,15 @@ const RECORDED: &str = "127.0.0.1:21051";
 /// Where the modulus of an RSA key of 2,048 bits is in its public key (PKCS#1), and its length.
 const MODULUS: std::ops::Range<usize> = 9..265;
 
-/// The peer; it serves until the process ends.
+/// The issuers; they serve until the process ends.
 pub struct IdentityPeer {
     port: u16,
     ca: String,
     dir: TempDir,
-    state: Arc<Mutex<State>>,
+    /// The JWKS of the issuers.
+    key_set: Arc<Mutex<Value>>,
     /// The keys that tokens are signed with, by name; the issuers have `jwt`.
     keys: Mutex<HashMap<String, KeyPair>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The JWKS of the issuers.
-    keys: Value,
-    /// What POST answers, by path.
-    answers: Map<String, Value>,
-    /// What was posted since somebody asked last.
-    calls: Vec<Value>,
 }
 
 impl IdentityPeer {
@@ -68,21 +54,21 @@ impl IdentityPeer {
             .expect("they fit");
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let state = Arc::new(Mutex::new(State::default()));
+        let key_set = Arc::new(Mutex::new(Value::Null));
         let peer = Self {
             port,
             ca,
             dir: TempDir::new().expect("a directory"),
-            state: Arc::clone(&state),
+            key_set: Arc::clone(&key_set),
             keys: Mutex::default(),
         };
         peer.rotate_key();
         let tls = Arc::new(tls);
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let (tls, state) = (Arc::clone(&tls), Arc::clone(&state));
+                let (tls, key_set) = (Arc::clone(&tls), Arc::clone(&key_set));
                 // A client that goes away is no concern of the test.
-                std::thread::spawn(move || drop(serve(connection, tls, port, &state)));
+                std::thread::spawn(move || drop(serve(connection, tls, port, &key_set)));
             }
         });
         peer
@@ -96,7 +82,7 @@ impl IdentityPeer {
             .get(MODULUS)
             .map(|n| URL_SAFE_NO_PAD.encode(n))
             .expect("an RSA key");
-        lock(&self.state).keys =
+        *lock(&self.key_set) =
             json!({"keys": [{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "k1", "e": "AQAB", "n": modulus}]});
         lock(&self.keys).insert("jwt".to_owned(), key);
     }
@@ -122,32 +108,6 @@ impl IdentityPeer {
         let path = self.dir.path().join(name);
         fs::write(&path, text).expect("written");
         path
-    }
-
-    /// A kubeconfig of the webhook at a path, with the token `hook-secret`.
-    pub fn kubeconfig(&self, path: &str) -> PathBuf {
-        let ca = self.file("ca.pem", &self.ca);
-        let text = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": format!("{}{path}", self.url()), "certificate-authority": ca}}],
-            "users": [{"name": "u", "user": {"token": "hook-secret"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "c",
-        });
-        self.file(&format!("{}.kubeconfig", path.replace('/', "")), &text.to_string())
-    }
-
-    /// The calls since somebody asked last, as recordings have them.
-    pub fn calls(&self) -> Vec<Value> {
-        std::mem::take(&mut lock(&self.state).calls)
-    }
-
-    /// Sets what POST answers, by path; others go back to their default. Forgets the calls so far.
-    pub fn set(&self, answers: Map<String, Value>) {
-        let mut state = lock(&self.state);
-        state.answers = answers;
-        state.calls.clear();
     }
 
     /// A JWT, signed with the issuers' key (`jwt`), with none (`none`), or with one that has this name and that nobody knows.
@@ -187,32 +147,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Serves one request.
-fn serve(connection: TcpStream, tls: Arc<ServerConfig>, port: u16, state: &Mutex<State>) -> io::Result<()> {
+fn serve(connection: TcpStream, tls: Arc<ServerConfig>, port: u16, key_set: &Mutex<Value>) -> io::Result<()> {
     let tls = ServerConnection::new(tls).map_err(io::Error::other)?;
     let mut stream = BufReader::new(StreamOwned::new(tls, connection));
-    let mut line = String::new();
-    stream.read_line(&mut line)?;
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers: HashMap<String, String> = HashMap::new();
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
-    let length = headers
-        .get("content-length")
-        .and_then(|length| length.parse().ok())
-        .unwrap_or(0);
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body)?;
-    let (code, text) = match method.as_str() {
-        "POST" => posted(&target, &headers, &body, state),
-        _ => found(&target, port, state),
-    };
+    let mut request = String::new();
+    // Up to the empty line after the headers.
+    while stream.read_line(&mut request)? > 2 {}
+    let path = request.split_whitespace().nth(1).unwrap_or_default();
+    let (code, text) = found(path, port, key_set);
     let length = text.len();
     let head = "Content-Type: application/json\r\nConnection: close";
     let stream = stream.get_mut();
@@ -224,7 +166,7 @@ fn serve(connection: TcpStream, tls: Arc<ServerConfig>, port: u16, state: &Mutex
     stream.flush()
 }
 
-fn found(path: &str, port: u16, state: &Mutex<State>) -> (u16, String) {
+fn found(path: &str, port: u16, key_set: &Mutex<Value>) -> (u16, String) {
     let discovery = |issuer: &str| {
         let issuer = format!("https://127.0.0.1:{port}/{issuer}");
         json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "id_token_signing_alg_values_supported": ["RS256"]})
@@ -232,45 +174,8 @@ fn found(path: &str, port: u16, state: &Mutex<State>) -> (u16, String) {
     let document = match path {
         "/one/.well-known/openid-configuration" => discovery("one"),
         "/elsewhere/.well-known/openid-configuration" => discovery("two"),
-        "/one/keys" | "/two/keys" => lock(state).keys.clone(),
+        "/one/keys" | "/two/keys" => lock(key_set).clone(),
         _ => return (404, "{}".to_owned()),
     };
     (200, document.to_string())
-}
-
-fn posted(target: &str, headers: &HashMap<String, String>, body: &[u8], state: &Mutex<State>) -> (u16, String) {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let header = |name: &str| headers.get(name).cloned();
-    let call = json!({
-        "path": path, "query": query, "contentType": header("content-type"), "accept": header("accept"),
-        "authorization": header("authorization"), "body": body,
-    });
-    let answer = {
-        let mut state = lock(state);
-        state.calls.push(call);
-        state.answers.get(path).cloned().unwrap_or_default()
-    };
-    if let Some(delay) = answer["delay"].as_f64() {
-        // The server is to wait for its answer.
-        std::thread::sleep(Duration::from_secs_f64(delay));
-    }
-    let code = answer["code"]
-        .as_u64()
-        .and_then(|code| u16::try_from(code).ok())
-        .unwrap_or(200);
-    if let Some(raw) = answer["raw"].as_str() {
-        return (code, raw.to_owned());
-    }
-    let no = if path.contains("authorize") {
-        json!({"allowed": false})
-    } else {
-        json!({"authenticated": false})
-    };
-    let status = answer.get("status").cloned().unwrap_or(no);
-    let mut review = json!({"apiVersion": body["apiVersion"], "kind": body["kind"], "status": status});
-    for (name, value) in answer["more"].as_object().into_iter().flatten() {
-        review[name] = value.clone();
-    }
-    (code, review.to_string())
 }

@@ -15,8 +15,9 @@
 //! | [`balancer`] | a load balancer before several servers |
 //! | [`canary`] | secrets that are planted everywhere, and the search for them |
 //! | [`wire`] | the way to a server, to be cut |
-//! | [`identity_peer`] | an issuer of ID tokens and the peer of webhooks |
+//! | [`identity_peer`] | issuers of ID tokens |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
+//! | [`review_hook`] | a webhook that answers reviews as it is told |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
@@ -31,6 +32,7 @@ pub mod kubectl;
 pub mod ports;
 pub mod process;
 pub mod recorded;
+pub mod review_hook;
 pub mod server;
 pub mod websocket;
 pub mod wire;

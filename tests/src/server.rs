@@ -165,9 +165,12 @@ impl Server {
         let (ca, port) = (self.ca_file(), self.port);
         self.process.wait_until("ready", START_PATIENCE, || {
             let client = Client::new(port, &ca);
-            let is_ready = |client: &Client| client.get("/readyz").is_ok_and(|answer| answer.code == 200);
-            // Not every server answers those who bring no credentials.
-            client.is_ok_and(|client| is_ready(&client) || is_ready(&client.with_token(ADMIN_TOKEN)))
+            client.is_ok_and(|client| {
+                client
+                    .with_token(ADMIN_TOKEN)
+                    .get("/readyz")
+                    .is_ok_and(|answer| answer.code == 200)
+            })
         })
     }
 

@@ -205,8 +205,11 @@ fn issuers_come_and_go_with_their_file() {
     until("the issuer again", || name(&client, &[]).is_ok());
     let reloads = |status: &str| {
         let metrics = server.client().get("/metrics").expect("an answer").text();
-        let series = format!("trireme_file_reloads_total{{file=\"authentication-config\",status=\"{status}\"}}");
-        metrics.lines().any(|line| line.starts_with(&series))
+        let series = "apiserver_authentication_config_controller_automatic_reloads_total{";
+        let status = format!("status=\"{status}\"");
+        metrics
+            .lines()
+            .any(|line| line.starts_with(series) && line.contains(&status))
     };
     assert!(reloads("success") && !reloads("failure"));
     // What is not in order changes nothing, nor does who may come without credentials.

@@ -3,7 +3,8 @@
 use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{ReplayEnds, load, replay};
+use trireme_tests::recorded::{Peers, load, replay_with};
+use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
@@ -102,13 +103,16 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1189;
+const RECORDED: usize = 1203;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
 const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
 /// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
 const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
+
+/// The same of the modes of authentication and authorization: few scenarios.
+const LEAST_OF_MODES_PERCENT: usize = 80;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -179,9 +183,10 @@ const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautopro
 const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
 /// Recorded files of users with certificates and of front proxies.
 const WITH_CLIENT_CA: &[&str] = &["auth/authn"];
-/// Recorded files with webhooks; the scenarios of tokens begin with this.
-const WITH_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook"];
-const OF_TOKENS: &str = "wt-";
+/// Recorded files of webhooks that authenticate and authorize, each with flags of its own.
+const WITH_REVIEW_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook", "auth-modes/webhook-flags"];
+/// Recorded files of the mode ABAC.
+const WITH_ABAC: &[&str] = &["auth-modes/abac"];
 
 /// The managed fields of reviews and of what plugins change are not compared yet.
 fn compares_managers(file: &str) -> bool {
@@ -190,14 +195,14 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
-    check_beside((None, None), store, (files, ""), flags, least);
+    check_with((None, None, None), store, files, flags, least);
 }
 
-/// The same for scenarios whose names begin with a prefix, beside a peer that the server calls and a CA of its clients.
-fn check_beside(
-    (peer, ca): (Option<&IdentityPeer>, Option<&Ca>),
+/// The same with servers that the server asks, and a CA of its clients.
+fn check_with(
+    (hook, issuers, ca): (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
     store: StoreChoice,
-    (files, prefix): (&[String], &str),
+    files: &[String],
     flags: &[&str],
     least: usize,
 ) {
@@ -209,14 +214,14 @@ fn check_beside(
     let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
     for file in files {
-        let mut scenarios = load(&reference.join(format!("{file}.jsonl")));
-        scenarios.retain(|scenario| scenario.name.starts_with(prefix));
-        let ends = ReplayEnds {
+        let scenarios = load(&reference.join(format!("{file}.jsonl")));
+        let peers = Peers {
             client: &client,
-            peer,
+            hook,
+            issuers,
             ca,
         };
-        let replayed = replay(ends, &scenarios, compares_managers(file));
+        let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
@@ -289,30 +294,119 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
     );
 }
 
+/// The recorded policies.
+const POLICIES_OF_A_FILE: &str = r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"alice","namespace":"*","resource":"pods","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"bob","namespace":"default","resource":"*","apiGroup":"*"}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"ops","namespace":"*","resource":"deployments","apiGroup":"apps"}}
+# a comment line
+
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"system:authenticated","nonResourcePath":"/version","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"prom","nonResourcePath":"/livez/*"}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"system:kube-proxy","namespace":"*","resource":"*","apiGroup":"*","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"*","nonResourcePath":"/healthz"}}
+{"user":"legacy-user","resource":"services"}
+"#;
+
+/// The recorded configuration of authorizers.
+const AUTHORIZERS: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: first
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h1-')"
+    - expression: "!has(request.resourceAttributes) || request.resourceAttributes.resource != 'configmaps'"
+- type: Webhook
+  name: second
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: NoOpinion
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize2.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h2-') || 'both' in request.groups"
+- {type: Node, name: node}
+- {type: RBAC, name: rbac}
+"#;
+
+#[test]
+fn webhooks_that_authenticate_and_authorize_are_asked_as_by_kube_apiserver() {
+    let hook = ReviewHook::start().unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().display().to_string();
+    for path in ["authorize", "authorize2", "authenticate"] {
+        let kubeconfig = hook.kubeconfig(&format!("/{path}"));
+        std::fs::write(dir.path().join(format!("{path}.kubeconfig")), kubeconfig).expect("written");
+    }
+    std::fs::write(dir.path().join("authz.yaml"), AUTHORIZERS.replace("FOLDER", &folder)).expect("written");
+    let tokens = format!("--authentication-token-webhook-config-file={folder}/authenticate.kubeconfig");
+    let by_file = [
+        format!("--authorization-config={folder}/authz.yaml"),
+        "--authentication-token-webhook-version=v1".to_owned(),
+    ];
+    let by_flags = [
+        "--authorization-mode=Webhook,RBAC".to_owned(),
+        format!("--authorization-webhook-config-file={folder}/authorize.kubeconfig"),
+        "--authorization-webhook-cache-authorized-ttl=3s".to_owned(),
+        "--authorization-webhook-cache-unauthorized-ttl=3s".to_owned(),
+        "--api-audiences=https://kubernetes.default.svc,extra".to_owned(),
+    ];
+    for (file, flags) in WITH_REVIEW_WEBHOOKS
+        .iter()
+        .zip([by_file.as_slice(), by_flags.as_slice()])
+    {
+        let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        flags.extend([
+            ALL_PLUGINS,
+            tokens.as_str(),
+            "--authentication-token-webhook-cache-ttl=3s",
+        ]);
+        check_with(
+            (Some(&hook), None, None),
+            StoreChoice::Embedded,
+            &files(&[file]),
+            &flags,
+            LEAST_OF_MODES_PERCENT,
+        );
+    }
+}
+
 #[test]
 fn issuers_of_tokens_make_the_users_of_kube_apiserver() {
-    let peer = IdentityPeer::start();
+    let issuers = IdentityPeer::start();
     let configuration = std::fs::read_to_string(folder().join("reference/auth-modes/authn.yaml")).expect("it is there");
-    let configuration = peer.file("authn.yaml", &peer.adapt(&configuration));
+    let configuration = issuers.file("authn.yaml", &issuers.adapt(&configuration));
     let flags = [
         &format!("--authentication-config={}", configuration.display()),
         NODE_AND_RBAC,
     ];
-    let files = (files(WITH_ISSUERS), "");
-    check_beside(
-        (Some(&peer), None),
+    check_with(
+        (None, Some(&issuers), None),
         StoreChoice::Embedded,
-        (&files.0, files.1),
+        &files(WITH_ISSUERS),
         &flags,
-        LEAST_WITH_PLUGINS_PERCENT,
+        LEAST_OF_MODES_PERCENT,
     );
 }
 
 #[test]
 fn users_are_known_as_by_kube_apiserver() {
     let ca = Ca::new("clients");
-    let peer = IdentityPeer::start();
-    let file = peer.file("clients.crt", &ca.pem);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("clients.crt");
+    std::fs::write(&file, &ca.pem).expect("written");
     let flags = [
         &format!("--client-ca-file={}", file.display()),
         &format!("--requestheader-client-ca-file={}", file.display()),
@@ -324,37 +418,23 @@ fn users_are_known_as_by_kube_apiserver() {
         ALL_PLUGINS,
         NODE_AND_RBAC,
     ];
-    let files = files(WITH_CLIENT_CA);
-    check_beside(
-        (None, Some(&ca)),
+    check_with(
+        (None, None, Some(&ca)),
         StoreChoice::Embedded,
-        (&files, ""),
+        &files(WITH_CLIENT_CA),
         &flags,
-        LEAST_WITH_PLUGINS_PERCENT,
+        LEAST_MATCHING_PERCENT - 5,
     );
 }
 
 #[test]
-fn a_webhook_of_tokens_is_asked_as_by_kube_apiserver() {
-    let peer = IdentityPeer::start();
-    let flags = [
-        &format!(
-            "--authentication-token-webhook-config-file={}",
-            peer.kubeconfig("/authenticate").display()
-        ),
-        "--authentication-token-webhook-version=v1",
-        "--authentication-token-webhook-cache-ttl=3s",
-        "--enable-bootstrap-token-auth",
-        NODE_AND_RBAC,
-    ];
-    let files = files(WITH_WEBHOOKS);
-    check_beside(
-        (Some(&peer), None),
-        StoreChoice::Embedded,
-        (&files, OF_TOKENS),
-        &flags,
-        LEAST_WITH_PLUGINS_PERCENT,
-    );
+fn policies_of_a_file_authorize_as_in_kube_apiserver() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("policy.jsonl");
+    std::fs::write(&file, POLICIES_OF_A_FILE).expect("written");
+    let policies = format!("--authorization-policy-file={}", file.display());
+    let flags = [ALL_PLUGINS, "--authorization-mode=ABAC", policies.as_str()];
+    check(StoreChoice::Embedded, &files(WITH_ABAC), &flags, LEAST_OF_MODES_PERCENT);
 }
 
 #[test]
@@ -367,15 +447,15 @@ fn every_recorded_file_can_be_read() {
         "api",
         "apply",
         "auth",
-        "auth-modes",
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "auth-modes",
         "hooks",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         let files = files.map(|file| file.expect("a file").path());
-        // Beside them are the configurations that they were recorded with.
+        // Beside them are configurations that they were recorded with.
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")) {
             scenarios += load(&file).len();
         }
@@ -393,17 +473,12 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_REVIEW_WEBHOOKS)
         .chain(WITH_ISSUERS)
         .chain(WITH_CLIENT_CA)
+        .chain(WITH_ABAC)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
-    let of_tokens = WITH_WEBHOOKS
-        .iter()
-        .flat_map(|file| load(&reference.join(format!("{file}.jsonl"))));
-    let of_tokens = of_tokens
-        .filter(|scenario| scenario.name.starts_with(OF_TOKENS))
-        .count();
-    let replayed = replayed + of_tokens;
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [

@@ -6,6 +6,7 @@
 
 mod abac;
 mod authenticator;
+mod authorization_configuration;
 mod authorizer;
 mod bootstrap_token;
 mod certificate;
@@ -28,17 +29,19 @@ mod token_webhook;
 mod union;
 mod user_names;
 mod webhook;
+mod webhook_authorizer;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
+pub use authorization_configuration::{AuthorizationConfiguration, ConfiguredAuthorizer, ConfiguredWebhook};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
 pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
-pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
+pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, AuthorizerType};
 pub use node::NodeAuthorizer;
 pub use oidc::{
     AnonymousAuth, AuthenticationConfiguration, AuthenticationConfigurationError, JwtTokens, OidcFlags, OidcParts,
@@ -53,6 +56,7 @@ pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;
 pub use webhook::ReviewWebhook;
+pub use webhook_authorizer::{AccessReviewVersion, WebhookAuthorizer, WebhookAuthorizerSettings};
 pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;

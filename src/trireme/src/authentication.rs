@@ -15,9 +15,10 @@ use trireme_http::client::{Client, ClientSettings};
 use trireme_registry::{DirectorHandle, request::UserInfo};
 
 use crate::build_error::BuildError;
+use crate::config_controller::ConfigController;
+use crate::front::Keys;
 use crate::reload::{Current, Reloader};
 use crate::settings::{JwtSettings, Settings, TokenWebhook};
-use crate::tokens::TokenKeys;
 
 /// What requests and reviews of tokens are judged by.
 pub(crate) struct Authenticators {
@@ -31,7 +32,7 @@ pub(crate) struct Authenticators {
 pub(crate) fn start(
     settings: &Settings,
     system: &ActorSystem,
-    keys: &TokenKeys,
+    keys: &Keys<'_>,
     director: &DirectorHandle,
     files: &mut Reloader,
 ) -> Result<Authenticators, BuildError> {
@@ -50,7 +51,7 @@ pub(crate) fn start(
         })?;
         requests.push(Arc::new(Passwords(file)));
     }
-    let audiences = keys.audiences().to_vec();
+    let audiences = keys.tokens.audiences().to_vec();
     requests.push(Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences)));
     Ok(Authenticators {
         requests: Arc::new(Union::new(requests)),
@@ -62,25 +63,25 @@ pub(crate) fn start(
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
-    keys: &TokenKeys,
+    keys: &Keys<'_>,
     director: &DirectorHandle,
     files: &mut Reloader,
 ) -> Result<TokenUnion, BuildError> {
-    let (audiences, clock) = (keys.audiences(), system.clock());
+    let (audiences, clock) = (keys.tokens.audiences(), system.clock());
     let mut ways: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
     if let Some(path) = settings.token_auth_file.clone() {
         let file = token_file(path, files)?;
         let audiences = audiences.to_vec();
         ways.push(Arc::new(Tokens { file, audiences }));
     }
-    ways.push(Arc::new(keys.authenticator(director, clock.clone())?));
+    ways.push(Arc::new(keys.tokens.authenticator(director, clock.clone())?));
     if settings.bootstrap_token_auth {
         let (secrets, audiences) = (Arc::new(director.clone()), audiences.to_vec());
         ways.push(Arc::new(BootstrapTokens::new(secrets, audiences, clock.clone())));
     }
     // After those of service accounts: a token that these know is not worth a call of an issuer.
     if let Some(jwt) = &settings.jwt {
-        ways.push(Arc::new(issuers(jwt, system, audiences, files)?));
+        ways.push(Arc::new(issuers(jwt, system, keys, files)?));
     }
     if let Some(webhook) = &settings.token_webhook {
         ways.push(Arc::new(webhook_tokens(webhook, system, audiences)));
@@ -127,7 +128,7 @@ fn webhook_tokens(webhook: &TokenWebhook, system: &ActorSystem, audiences: &[Str
 fn issuers(
     jwt: &JwtSettings,
     system: &ActorSystem,
-    audiences: &[String],
+    keys: &Keys<'_>,
     files: &mut Reloader,
 ) -> Result<Issuers, BuildError> {
     let (client, clock) = client("oidc", system);
@@ -136,7 +137,7 @@ fn issuers(
         clock,
         tasks: system.tasks().clone(),
     });
-    let audiences = audiences.to_vec();
+    let audiences = keys.tokens.audiences().to_vec();
     let make = move |configuration: &AuthenticationConfiguration| {
         JwtTokens::new(configuration, &providers, audiences.clone()).map_err(BuildError::Authentication)
     };
@@ -145,8 +146,9 @@ fn issuers(
         return Ok(Issuers(current));
     };
     let (jwt, replaced) = (jwt.clone(), Arc::clone(&current));
-    files.load("authentication-config", vec![path], move |contents| {
-        let read = AuthenticationConfiguration::parse(&contents.concat(), &jwt.service_account_issuers);
+    let controller = ConfigController::new("apiserver_authentication_config_controller", keys.identity);
+    files.follow_configuration("authentication-config", path, controller, move |content| {
+        let read = AuthenticationConfiguration::parse(content, &jwt.service_account_issuers);
         let read = read.map_err(BuildError::Authentication)?;
         if read.anonymous() != jwt.configuration.anonymous() {
             return Err(BuildError::AnonymousChanged);

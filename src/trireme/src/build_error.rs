@@ -53,6 +53,9 @@ pub(crate) enum BuildError {
     /// Who may come without credentials is decided at the start.
     #[error("anonymous: Forbidden: changed from initial configuration file")]
     AnonymousChanged,
+    /// The authorizers cannot be brought up.
+    #[error("the authorizers cannot be brought up: {0}")]
+    Authorization(String),
     /// A key for service-account tokens cannot be used.
     #[error("the key {path} cannot be used for service-account tokens")]
     TokenKey {

@@ -21,6 +21,7 @@ use x509_parser::pem::Pem;
 use crate::authentication;
 use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
+use crate::config_controller::ConfigController;
 use crate::duties;
 use crate::first_objects::FirstObjects;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -58,6 +59,8 @@ pub(crate) struct Keys<'a> {
     pub(crate) pki: &'a Pki,
     /// Keys of service-account tokens.
     pub(crate) tokens: &'a TokenKeys,
+    /// The name of the server among others.
+    pub(crate) identity: &'a str,
 }
 
 /// Binds the port and serves.
@@ -89,7 +92,7 @@ pub(crate) async fn start(
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
-    let authenticators = authentication::start(settings, system, keys.tokens, director, &mut files)?;
+    let authenticators = authentication::start(settings, system, &keys, director, &mut files)?;
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
@@ -122,7 +125,15 @@ pub(crate) async fn start(
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
+    if let Some(file) = &settings.authorization.file {
+        let authorization = served.authorization.clone();
+        let controller = ConfigController::new("apiserver_authorization_config_controller", keys.identity);
+        files.follow_configuration("authorization-config", file.clone(), controller, move |content| {
+            authorization.reload(content).map_err(BuildError::Authorization)
+        })?;
+    }
     files.start(system);
     Ok(Edge::build(config, rooms)?)
 }

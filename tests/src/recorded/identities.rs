@@ -1,5 +1,5 @@
-//! The identities of a scenario: tokens, client certificates that it asks for, and the peer that signs and that the server
-//! calls.
+//! The identities of a scenario: tokens that it has signed and client certificates that it has issued; and the servers that it
+//! speaks to.
 
 use std::collections::HashMap;
 
@@ -8,30 +8,45 @@ use serde_json::{Value, json};
 use crate::certificates::{Ca, Issued, showing};
 use crate::http::{Answer, Body, Client};
 use crate::identity_peer::IdentityPeer;
+use crate::review_hook::ReviewHook;
 use crate::server::ADMIN_TOKEN;
 
 /// A certificate that recordings take for granted.
 const FRONT_PROXY: &str = "front-proxy";
 
-/// The ends of a replay.
+/// The servers that the steps of a scenario speak to.
 #[derive(Clone, Copy)]
-pub struct ReplayEnds<'a> {
-    /// Speaks to the server.
-    pub client: &'a Client,
-    /// The server that it calls, if scenarios look at that.
-    pub peer: Option<&'a IdentityPeer>,
-    /// The CA of clients, if scenarios ask for certificates.
-    pub ca: Option<&'a Ca>,
+pub struct Peers<'p> {
+    /// The API server.
+    pub client: &'p Client,
+    /// The webhook that it asks.
+    pub hook: Option<&'p ReviewHook>,
+    /// The issuers of tokens that it believes.
+    pub issuers: Option<&'p IdentityPeer>,
+    /// The CA of its clients.
+    pub ca: Option<&'p Ca>,
+}
+
+impl<'p> Peers<'p> {
+    /// The API server alone.
+    pub const fn of(client: &'p Client) -> Self {
+        Self {
+            client,
+            hook: None,
+            issuers: None,
+            ca: None,
+        }
+    }
 }
 
 /// Those of one scenario.
 pub(super) struct Identities<'a> {
-    pub(super) ends: ReplayEnds<'a>,
+    pub(super) peers: Peers<'a>,
     certificates: HashMap<String, Issued>,
 }
 
 impl<'a> Identities<'a> {
-    pub(super) fn new(ends: ReplayEnds<'a>) -> Self {
+    pub(super) fn new(peers: Peers<'a>) -> Self {
         let proxy = |ca: &Ca| {
             (
                 FRONT_PROXY.to_owned(),
@@ -39,8 +54,8 @@ impl<'a> Identities<'a> {
             )
         };
         Self {
-            ends,
-            certificates: ends.ca.map(proxy).into_iter().collect(),
+            peers,
+            certificates: peers.ca.map(proxy).into_iter().collect(),
         }
     }
 
@@ -49,20 +64,16 @@ impl<'a> Identities<'a> {
     pub(super) fn answer(&mut self, step: &Value, body: &Value) -> Option<Answer> {
         let request = step["do"].as_str().unwrap_or_default();
         let told = match request.split_once(' ')? {
-            ("SIGN", key) => json!({"token": self.ends.peer?.sign(key, body)}),
+            ("SIGN", key) => json!({"token": self.peers.issuers?.sign(key, body)}),
             ("CERT", name) => {
                 let issued = match body["ca"].as_str() {
-                    None | Some("ca") => self.ends.ca?.issue_recorded(body),
+                    None | Some("ca") => self.peers.ca?.issue_recorded(body),
                     Some(other) => Ca::new(other).issue_recorded(body),
                 };
                 self.certificates.insert(name.to_owned(), issued);
                 json!({"ok": true})
             }
-            ("HOOK", "GET /calls") => self.ends.peer?.calls().into(),
-            ("HOOK", "POST /set") => {
-                self.ends.peer?.set(body.as_object().cloned().unwrap_or_default());
-                json!({"ok": true})
-            }
+            ("HOOK", request) => self.peers.hook?.step(request, body),
             _ => return None,
         };
         Some(Answer {
@@ -74,7 +85,7 @@ impl<'a> Identities<'a> {
 
     /// The client as a step names it: by a token, `none`, or `cert:NAME`, perhaps with a token.
     pub(super) fn client(&self, name: Option<&str>) -> Client {
-        let client = self.ends.client;
+        let client = self.peers.client;
         match name {
             None => client.with_token(ADMIN_TOKEN),
             Some("none") => client.anonymous(),

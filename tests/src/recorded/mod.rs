@@ -25,7 +25,7 @@ use crate::server::ADMIN_TOKEN;
 use identities::Identities;
 use normal::Normalizer;
 
-pub use identities::ReplayEnds;
+pub use identities::Peers;
 
 /// Scenarios that run side by side; more only queue on a small machine.
 const SIDE_BY_SIDE: usize = 4;
@@ -94,7 +94,12 @@ pub fn load(path: &Path) -> Vec<Scenario> {
 
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
 /// `managedFields` are compared or left out.
-pub fn replay(ends: ReplayEnds<'_>, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
+pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
+    replay_with(&Peers::of(client), scenarios, compares_managers)
+}
+
+/// As [`replay`], of scenarios in which a webhook is asked, too.
+pub fn replay_with(peers: &Peers<'_>, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -106,13 +111,13 @@ pub fn replay(ends: ReplayEnds<'_>, scenarios: &[Scenario], compares_managers: b
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    note(scenario, scenario.differences(ends, compares_managers));
+                    note(scenario, scenario.differences(peers, compares_managers));
                 }
             });
         }
     });
     for scenario in others {
-        note(scenario, scenario.differences(ends, compares_managers));
+        note(scenario, scenario.differences(peers, compares_managers));
     }
     let mut replayed = Replayed::default();
     for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -137,15 +142,15 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, ends: ReplayEnds<'_>, compares_managers: bool) -> Vec<StepDifference> {
-        let client = ends.client;
+    fn differences(&self, peers: &Peers<'_>, compares_managers: bool) -> Vec<StepDifference> {
+        let client = peers.client;
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
             make_namespace(client, &namespace);
         }
         let normalizer = Normalizer::new(&namespace, compares_managers);
-        let mut identities = Identities::new(ends);
+        let mut identities = Identities::new(*peers);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             let differences = run_step(&mut identities, step, &mut variables, &normalizer);
@@ -246,7 +251,7 @@ fn send_until(
     let request = step["do"].as_str().unwrap_or_default();
     let (until, patience) = wait_of(step, request);
     if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
-        settle_definitions(identities.ends.client)?;
+        settle_definitions(identities.peers.client)?;
     }
     loop {
         let answer = send_step(identities, step, variables)?;

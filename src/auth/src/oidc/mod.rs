@@ -39,7 +39,7 @@ use self::{
     configuration::ConfigurationFile,
     id_token::{ParsedToken, untrusted_issuer},
     mapping::UserMapping,
-    provider::{Provider, ProviderAddress},
+    provider::{IssuerProvider, ProviderAddress},
     validation::validate_authentication_configuration,
 };
 
@@ -125,7 +125,7 @@ impl AuthenticationConfiguration {
 #[derive(Clone)]
 pub struct OidcProviders {
     parts: OidcParts,
-    known: Arc<Mutex<HashMap<ProviderAddress, Weak<Provider>>>>,
+    known: Arc<Mutex<HashMap<ProviderAddress, Weak<IssuerProvider>>>>,
 }
 
 impl OidcProviders {
@@ -137,14 +137,14 @@ impl OidcProviders {
         }
     }
 
-    fn provider(&self, address: &ProviderAddress) -> Result<Arc<Provider>, TlsOptionsError> {
+    fn provider(&self, address: &ProviderAddress) -> Result<Arc<IssuerProvider>, TlsOptionsError> {
         // The map is whole at any time.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(provider) = known.get(address).and_then(Weak::upgrade) {
             return Ok(provider);
         }
         known.retain(|_, provider| provider.strong_count() > 0);
-        let provider = Provider::start(address.clone(), &self.parts)?;
+        let provider = IssuerProvider::start(address.clone(), &self.parts)?;
         known.insert(address.clone(), Arc::downgrade(&provider));
         Ok(provider)
     }
@@ -160,7 +160,7 @@ pub struct JwtTokens {
 }
 
 struct JwtIssuer {
-    provider: Arc<Provider>,
+    provider: Arc<IssuerProvider>,
     audiences: Vec<String>,
     mapping: Arc<UserMapping>,
 }

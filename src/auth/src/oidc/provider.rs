@@ -59,7 +59,7 @@ pub(super) struct ProviderAddress {
 }
 
 /// One issuer.
-pub(super) struct Provider {
+pub(super) struct IssuerProvider {
     address: ProviderAddress,
     tls: Arc<Tls>,
     client: Client,
@@ -75,7 +75,7 @@ struct VerificationKey {
     key: DecodingKey,
 }
 
-impl Provider {
+impl IssuerProvider {
     /// Begins to look for an issuer.
     pub(super) fn start(address: ProviderAddress, parts: &OidcParts) -> Result<Arc<Self>, TlsOptionsError> {
         let trust = match address.certificate_authority.as_str() {
@@ -224,7 +224,7 @@ impl VerificationKey {
 }
 
 /// Looks for an issuer until it is found, or nobody wants it any more.
-async fn look_for(provider: Weak<Provider>, clock: Clock) {
+async fn look_for(provider: Weak<IssuerProvider>, clock: Clock) {
     loop {
         let Some(wanted) = provider.upgrade() else { return };
         match wanted.discover().await {
