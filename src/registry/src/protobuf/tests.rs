@@ -61,7 +61,9 @@ fn one_encoding_serves_all_who_ask_for_the_stored_version() {
         assert_eq!(place(&again), place(&frame));
         let object = object(&info, &item, 0).expect("it can be encoded");
         let message = message(&info, &item, 0).expect("it can be encoded");
-        let metadata = metadata(&info, &item).expect("it can be encoded").expect("it has metadata");
+        let metadata = metadata(&info, &item)
+            .expect("it can be encoded")
+            .expect("it has metadata");
         assert!(is_within(&object, &frame) && is_within(&message, &object) && is_within(&metadata, &message));
         assert_eq!(&*metadata, b"\x0a\x06\x0a\x01a\x32\x017");
         assert_eq!(&*message, b"\x0a\x06\x0a\x01a\x32\x017\x12\x01s");
@@ -75,10 +77,16 @@ fn one_encoding_serves_all_who_ask_for_the_stored_version() {
 fn other_versions_say_so_and_have_their_own_fields() {
     let info = widgets();
     let item = fixtures::item(&info, "ns/a", json!({"spec": "s"}), 7);
-    for (version, name) in ["example.com/v1", "example.com/v1beta1", "example.com/v1alpha1"].into_iter().enumerate() {
+    for (version, name) in ["example.com/v1", "example.com/v1beta1", "example.com/v1alpha1"]
+        .into_iter()
+        .enumerate()
+    {
         let object = object(&info, &item, version).expect("it can be encoded");
         let envelope = protobuf::envelope(&object).expect("it is an envelope");
-        assert_eq!((envelope.api_version.as_str(), envelope.kind.as_str()), (name, "Widget"));
+        assert_eq!(
+            (envelope.api_version.as_str(), envelope.kind.as_str()),
+            (name, "Widget")
+        );
         assert_eq!(envelope.raw, b"\x0a\x06\x0a\x01a\x32\x017\x12\x01s", "{name}");
         let frame = frame(&info, &item, EventKind::Deleted, version).expect("it can be encoded");
         assert!(frame.ends_with(&object), "{name}");
