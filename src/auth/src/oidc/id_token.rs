@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use trireme_machinery::{
     go_text::{kind_name, quote},
     time::Time,
@@ -143,7 +143,7 @@ impl IdToken {
         };
         let time = |name: &str| match claims.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::Number(number)) => Ok(number.as_i64().or(number.as_f64().map(|seconds| seconds as i64))),
+            Some(Value::Number(number)) => Ok(whole_seconds(number)),
             Some(other) => {
                 let kind = kind_name(other);
                 Err(format!(
@@ -184,6 +184,14 @@ impl IdToken {
             _ => Ok(()),
         }
     }
+}
+
+/// The seconds of a time without their fraction.
+fn whole_seconds(number: &Number) -> Option<i64> {
+    let text = number.to_string();
+    number
+        .as_i64()
+        .or_else(|| text.split('.').next().and_then(|whole| whole.parse().ok()))
 }
 
 /// A time as Go prints it.
