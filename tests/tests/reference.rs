@@ -101,7 +101,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1165;
+const RECORDED: usize = 1176;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -111,6 +111,10 @@ const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
 /// The same of the modes of authentication and authorization: few scenarios.
 const LEAST_OF_MODES_PERCENT: usize = 80;
+/// The same of plugins with a configuration, some of whose answers are better on purpose.
+const LEAST_OF_CONFIGURED_PERCENT: usize = 60;
+/// The same of the plugin that refuses every write: two scenarios, one with connections and reviews.
+const LEAST_OF_ALWAYS_DENY_PERCENT: usize = 50;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -182,6 +186,19 @@ const WITH_REVIEW_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook", "auth-modes/
 /// Recorded files of the mode ABAC.
 const WITH_ABAC: &[&str] = &["auth-modes/abac"];
 
+/// Recorded files of plugins with a configuration.
+const WITH_PLUGIN_CONFIGURATION: &[&str] = &[
+    "admission-config/eventratelimit",
+    "admission-config/podnodeselector",
+    "admission-config/podsecurity",
+    "admission-config/podtolerationrestriction",
+    "admission-config/resourcequota",
+];
+/// Recorded files of the plugin that asks about images.
+const WITH_IMAGE_POLICY: &[&str] = &["admission-imagepolicy/imagepolicywebhook"];
+/// Recorded files of the plugin that refuses every write, on a store that was filled before.
+const WITH_ALWAYS_DENY: &[&str] = &["admission-alwaysdeny/alwaysdeny"];
+
 /// The managed fields of reviews and of what plugins change are not compared yet.
 fn compares_managers(file: &str) -> bool {
     !file.starts_with("auth") && !file.starts_with("admission")
@@ -194,10 +211,16 @@ fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
 
 /// The same with a webhook that the server asks.
 fn check_with(hook: Option<&ReviewHook>, store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
-    let reference = folder().join("reference");
-    let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server =
         Server::try_start(store, &[flags, &[SERVICE_RANGE]].concat()).unwrap_or_else(|error| panic!("{error}"));
+    println!("{store:?}:");
+    check_server(hook, &server, files, least);
+}
+
+/// Replays files against a server that runs.
+fn check_server(hook: Option<&ReviewHook>, server: &Server, files: &[String], least: usize) {
+    let reference = folder().join("reference");
+    let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let client = server.client();
     let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
@@ -206,15 +229,15 @@ fn check_with(hook: Option<&ReviewHook>, store: StoreChoice, files: &[String], f
         let peers = Peers { client: &client, hook };
         let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
-        println!("{store:?} {file}: {good} match, {bad} do not");
+        println!("{file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
         errors.extend(known.judge(file, &replayed));
     }
     let percentage = (100 * matching).checked_div(all).unwrap_or_default();
-    println!("{store:?} in all: {matching} of {all} scenarios match, {percentage} %");
+    println!("in all: {matching} of {all} scenarios match, {percentage} %");
     assert!(
         errors.is_empty(),
-        "{} errors over {store:?}:\n{}",
+        "{} errors:\n{}",
         errors.len(),
         errors.join("\n")
     );
@@ -275,6 +298,91 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
         &[ALL_PLUGINS, "--enable-admission-plugins=NamespaceAutoProvision"],
         LEAST_WITH_PLUGINS_PERCENT,
     );
+}
+
+/// The recorded configuration of plugins.
+const PLUGINS: &str = r#"apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits:
+    - {type: Namespace, qps: 1, burst: 3, cacheSize: 100}
+    - {type: Server, qps: 1000, burst: 1000}
+- name: PodNodeSelector
+  configuration:
+    podNodeSelectorPluginConfig:
+      clusterDefaultNodeSelector: "env=default"
+      ref-listed: "team=x,disk=ssd"
+- name: PodTolerationRestriction
+  configuration:
+    apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1
+    kind: Configuration
+    default:
+    - {key: cluster-default, operator: Exists, effect: NoSchedule}
+    whitelist:
+    - {key: cluster-default, operator: Exists}
+    - {key: allowed, operator: Exists}
+    - {key: node.kubernetes.io/not-ready, operator: Exists}
+    - {key: node.kubernetes.io/unreachable, operator: Exists}
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - {scopeName: PriorityClass, operator: In, values: [ref-limited]}
+    - resource: persistentvolumeclaims
+      matchContains: [gold.storageclass.storage.k8s.io/requests.storage]
+    - resource: limitranges
+      matchContains: [count/limitranges]
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {enforce: baseline, enforce-version: latest, audit: restricted, audit-version: latest, warn: restricted, warn-version: v1.30}
+    exemptions: {usernames: [bob], runtimeClasses: [ref-exempt], namespaces: [ref-exempt-ns]}
+"#;
+
+#[test]
+fn configured_plugins_answer_as_those_of_kube_apiserver() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("admission.yaml");
+    std::fs::write(&file, PLUGINS).expect("written");
+    let file = format!("--admission-control-config-file={}", file.display());
+    let flags = [
+        ALL_PLUGINS,
+        NODE_AND_RBAC,
+        "--enable-admission-plugins=EventRateLimit,PodNodeSelector,PodTolerationRestriction",
+        file.as_str(),
+    ];
+    check(StoreChoice::Embedded, &files(WITH_PLUGIN_CONFIGURATION), &flags, LEAST_OF_CONFIGURED_PERCENT);
+}
+
+#[test]
+fn images_are_asked_about_as_by_kube_apiserver() {
+    let hook = ReviewHook::start().unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, kubeconfig) = (dir.path().join("admission.yaml"), dir.path().join("images.kubeconfig"));
+    std::fs::write(&kubeconfig, hook.kubeconfig("/images")).expect("written");
+    let policy = format!("kubeConfigFile: {}, allowTTL: 1, denyTTL: 1, retryBackoff: 50", kubeconfig.display());
+    let plugin = format!("{{name: ImagePolicyWebhook, configuration: {{imagePolicy: {{{policy}, defaultAllow: false}}}}}}");
+    let text = format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{plugin}]\n");
+    std::fs::write(&file, text).expect("written");
+    let file = format!("--admission-control-config-file={}", file.display());
+    let flags = [ALL_PLUGINS, NODE_AND_RBAC, "--enable-admission-plugins=ImagePolicyWebhook", file.as_str()];
+    check(StoreChoice::Embedded, &files(WITH_IMAGE_POLICY), &flags, LEAST_OF_CONFIGURED_PERCENT);
+}
+
+#[test]
+fn every_write_is_refused_as_by_kube_apiserver() {
+    let filled = Server::try_start(StoreChoice::Etcd, &[SERVICE_RANGE]).unwrap_or_else(|error| panic!("{error}"));
+    let flags = [ALL_PLUGINS, SERVICE_RANGE, "--enable-admission-plugins=AlwaysDeny,AlwaysAdmit"];
+    let server = filled.start_beside(&flags).unwrap_or_else(|error| panic!("{error}"));
+    check_server(None, &server, &files(WITH_ALWAYS_DENY), LEAST_OF_ALWAYS_DENY_PERCENT);
 }
 
 /// The recorded policies.
@@ -389,6 +497,9 @@ fn every_recorded_file_can_be_read() {
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "admission-alwaysdeny",
+        "admission-config",
+        "admission-imagepolicy",
         "auth-modes",
         "hooks",
     ] {
@@ -412,6 +523,9 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_AUTO_PROVISION)
         .chain(WITH_REVIEW_WEBHOOKS)
         .chain(WITH_ABAC)
+        .chain(WITH_PLUGIN_CONFIGURATION)
+        .chain(WITH_IMAGE_POLICY)
+        .chain(WITH_ALWAYS_DENY)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
