@@ -111,6 +111,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";
     "shutdown-watch-termination-grace-period" DURATION Some("0s"), "Over how long the ends of watches are spread after that";
     "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
+    "lease-reuse-duration-seconds" SECONDS Some("60"), "For how long Events share a lease in the store, and a twentieth of --event-ttl at most";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
     "feature-gates" GATES Some(""), "Features that are off by default, NAME=true or NAME=false, separated by commas: AllowUnsafeMalformedObjectDeletion";

@@ -128,6 +128,8 @@ pub(crate) struct Settings {
     pub(crate) rebalance: bool,
     /// The time for which Events are kept.
     pub(crate) event_ttl: Duration,
+    /// The window in which events share a lease, at most.
+    pub(crate) lease_reuse: Duration,
     /// The least duration of a request that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
     /// Features that are off by default.

@@ -116,6 +116,9 @@ impl Reader {
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
+            lease_reuse: self.value("lease-reuse-duration-seconds", "give a number of seconds", |text| {
+                text.parse().ok().map(Duration::from_secs)
+            }),
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
