@@ -104,7 +104,11 @@ fn judge_images(review: &Value) -> (u64, String) {
     let is_allowed = !any("bad") || spec["annotations"]["x.image-policy.k8s.io/ticket"] == "1";
     let mut status = json!({"allowed": is_allowed});
     if !is_allowed && !any("mute") {
-        let place = if spec["namespace"].is_string() { "a namespace" } else { "none" };
+        let place = if spec["namespace"].is_string() {
+            "a namespace"
+        } else {
+            "none"
+        };
         // As Python writes JSON.
         let annotations = spec["annotations"].to_string().replace("\":", "\": ");
         status["reason"] = format!("images {} in {place}, annotations {annotations}", images.join(",")).into();

@@ -10,7 +10,7 @@ use trireme_machinery::{
 
 use super::{
     evaluators::{Evaluator, Measure},
-    limited::Limited,
+    limited::RequiredCoverage,
     quota::QuotaState,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Charge {
     pub(super) name: String,
     pub(super) new: Measure,
     /// What of it quotas have to cover.
-    pub(super) limited: Limited,
+    pub(super) limited: RequiredCoverage,
     /// The object before, if there was one.
     pub(super) old: Option<Measure>,
     /// A part that is written by who runs the object: it counts, but is not refused.

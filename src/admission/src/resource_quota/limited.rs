@@ -32,7 +32,7 @@ pub(crate) struct LimitedResources(Vec<LimitedResource>);
 
 /// What of a write has to be covered by quotas.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Limited {
+pub(super) struct RequiredCoverage {
     /// Names of what is used.
     pub(super) names: BTreeSet<String>,
     /// Scopes that the object is in.
@@ -82,11 +82,11 @@ impl LimitedResources {
     }
 
     /// What of a write quotas have to cover.
-    pub(super) fn of(&self, resource: &GroupResource, measure: &Measure) -> Limited {
+    pub(super) fn of(&self, resource: &GroupResource, measure: &Measure) -> RequiredCoverage {
         let of_resource = self.0.iter().filter(|limited| limited.resource == *resource);
         let names = of_resource.flat_map(|limited| used(&measure.usage, &limited.match_contains));
         let scopes = self.0.iter().flat_map(|limited| &limited.match_scopes);
-        Limited {
+        RequiredCoverage {
             names: names.collect(),
             scopes: scopes.filter(|scope| measure.scopes.are_in(scope)).cloned().collect(),
         }
@@ -100,7 +100,7 @@ fn used(usage: &ResourceList, contains: &[String]) -> Vec<String> {
     used.map(|(name, _)| name).filter(matches).cloned().collect()
 }
 
-impl Limited {
+impl RequiredCoverage {
     /// The refusal of a write that quotas do not cover: those with these limits and scopes.
     pub(super) fn uncovered(&self, limits: &BTreeSet<&str>, scopes: &BTreeSet<&str>) -> Option<String> {
         let names = self.names.iter().map(String::as_str);

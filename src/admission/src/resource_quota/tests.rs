@@ -8,7 +8,7 @@ use trireme_machinery::{GroupResource, pod_resources::resource_list};
 use super::{
     check::Charge,
     evaluators::{Evaluator, Measure, PodScopes, Scopes},
-    limited::{Limited, LimitedResources},
+    limited::{LimitedResources, RequiredCoverage},
     quota::QuotaState,
 };
 
@@ -36,7 +36,7 @@ fn pod(usage: Value) -> Charge {
             scopes: Scopes::Pod(PodScopes::default()),
             ..Measure::default()
         },
-        limited: Limited::default(),
+        limited: RequiredCoverage::default(),
         old: None,
         is_status: false,
         dry_run: false,
