@@ -192,7 +192,7 @@ fn review_spec(attributes: &Attributes, pod: &Value) -> Value {
 
 impl Admission for ImagePolicyWebhook {
     fn handles(&self, request: &WriteRequest) -> bool {
-        &*request.resource.group == ""
+        request.resource.group.is_empty()
             && &*request.resource.resource == "pods"
             && matches!(request.subresource.name(), "" | "ephemeralcontainers")
             && matches!(request.operation, Operation::Create | Operation::Update)
