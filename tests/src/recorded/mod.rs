@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
@@ -314,10 +315,11 @@ fn send_step(
 ) -> std::io::Result<Answer> {
     let request = substitute_text(step["do"].as_str().unwrap_or_default(), variables);
     let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
-    let body = match (step.get("raw"), step.get("body")) {
-        (Some(raw), _) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
-        (None, Some(body)) => Some(spaced::written(&substitute(body, variables))),
-        (None, None) => None,
+    let body = match (step.get("raw"), step.get("body64"), step.get("body")) {
+        (Some(raw), ..) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
+        (None, Some(bytes), _) => bytes.as_str().and_then(|bytes| STANDARD.decode(bytes).ok()),
+        (None, None, Some(body)) => Some(spaced::written(&substitute(body, variables))),
+        (None, None, None) => None,
     };
     let has_body = body.is_some();
     let client = identities.client(
