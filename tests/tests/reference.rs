@@ -1,7 +1,13 @@
 //! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
 
+#[path = "reference/with_files.rs"]
+mod with_files;
+
+use trireme_tests::certificates::Ca;
+use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{load, replay};
+use trireme_tests::recorded::{Peers, load, replay_with};
+use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
@@ -96,17 +102,21 @@ const IN_SCOPE: &[&str] = &[
     "apply/subresources",
     "apply/user-agents",
     "apply/values",
+    "protobuf/create",
     "auth/bootstrap",
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1134;
+const RECORDED: usize = 1262;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
 const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
 /// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
 const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
+
+/// The same of the modes of authentication and authorization: few scenarios.
+const LEAST_OF_MODES_PERCENT: usize = 80;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -173,6 +183,15 @@ const OPTIONAL_PLUGINS: &str = "--enable-admission-plugins=DenyServiceExternalIP
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
+/// Recorded files of issuers of JWTs.
+const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
+/// Recorded files of users with certificates and of front proxies.
+const WITH_CLIENT_CA: &[&str] = &["auth/authn"];
+/// Recorded files of webhooks that authenticate and authorize, each with flags of its own.
+const WITH_REVIEW_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook", "auth-modes/webhook-flags"];
+/// Recorded files of the mode ABAC.
+const WITH_ABAC: &[&str] = &["auth-modes/abac"];
+
 /// The managed fields of reviews and of what plugins change are not compared yet.
 fn compares_managers(file: &str) -> bool {
     !file.starts_with("auth") && !file.starts_with("admission")
@@ -180,29 +199,52 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
-    let reference = folder().join("reference");
-    let known = KnownDifferences::load(&reference.join("known-differences.txt"));
+    check_with((None, None, None), store, files, flags, least);
+}
+
+/// The same with servers that the server asks, and a CA of its clients.
+fn check_with(
+    (hook, issuers, ca): (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
+    store: StoreChoice,
+    files: &[String],
+    flags: &[&str],
+    least: usize,
+) {
     let server =
         Server::try_start(store, &[flags, &[SERVICE_RANGE]].concat()).unwrap_or_else(|error| panic!("{error}"));
+    println!("{store:?}:");
+    check_server((hook, issuers, ca), &server, files, least);
+}
+
+/// Replays files against a server that runs.
+fn check_server(
+    (hook, issuers, ca): (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
+    server: &Server,
+    files: &[String],
+    least: usize,
+) {
+    let reference = folder().join("reference");
+    let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let client = server.client();
     let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
     for file in files {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
-        let replayed = replay(&client, &scenarios, compares_managers(file));
+        let peers = Peers {
+            client: &client,
+            hook,
+            issuers,
+            ca,
+        };
+        let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
-        println!("{store:?} {file}: {good} match, {bad} do not");
+        println!("{file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
         errors.extend(known.judge(file, &replayed));
     }
     let percentage = (100 * matching).checked_div(all).unwrap_or_default();
-    println!("{store:?} in all: {matching} of {all} scenarios match, {percentage} %");
-    assert!(
-        errors.is_empty(),
-        "{} errors over {store:?}:\n{}",
-        errors.len(),
-        errors.join("\n")
-    );
+    println!("in all: {matching} of {all} scenarios match, {percentage} %");
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
     assert!(percentage >= least, "only {percentage} % match; {least} % must");
 }
 
@@ -262,6 +304,126 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
     );
 }
 
+/// The recorded configuration of authorizers.
+const AUTHORIZERS: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: first
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h1-')"
+    - expression: "!has(request.resourceAttributes) || request.resourceAttributes.resource != 'configmaps'"
+- type: Webhook
+  name: second
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: NoOpinion
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize2.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h2-') || 'both' in request.groups"
+- {type: Node, name: node}
+- {type: RBAC, name: rbac}
+"#;
+
+#[test]
+fn webhooks_that_authenticate_and_authorize_are_asked_as_by_kube_apiserver() {
+    let hook = ReviewHook::start().unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().display().to_string();
+    for path in ["authorize", "authorize2", "authenticate"] {
+        let kubeconfig = hook.kubeconfig(&format!("/{path}"));
+        std::fs::write(dir.path().join(format!("{path}.kubeconfig")), kubeconfig).expect("written");
+    }
+    std::fs::write(dir.path().join("authz.yaml"), AUTHORIZERS.replace("FOLDER", &folder)).expect("written");
+    let tokens = format!("--authentication-token-webhook-config-file={folder}/authenticate.kubeconfig");
+    let by_file = [
+        format!("--authorization-config={folder}/authz.yaml"),
+        "--authentication-token-webhook-version=v1".to_owned(),
+    ];
+    let by_flags = [
+        "--authorization-mode=Webhook,RBAC".to_owned(),
+        format!("--authorization-webhook-config-file={folder}/authorize.kubeconfig"),
+        "--authorization-webhook-cache-authorized-ttl=3s".to_owned(),
+        "--authorization-webhook-cache-unauthorized-ttl=3s".to_owned(),
+        "--api-audiences=https://kubernetes.default.svc,extra".to_owned(),
+    ];
+    for (file, flags) in WITH_REVIEW_WEBHOOKS
+        .iter()
+        .zip([by_file.as_slice(), by_flags.as_slice()])
+    {
+        let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        flags.extend([
+            ALL_PLUGINS,
+            tokens.as_str(),
+            "--authentication-token-webhook-cache-ttl=3s",
+        ]);
+        check_with(
+            (Some(&hook), None, None),
+            StoreChoice::Embedded,
+            &files(&[file]),
+            &flags,
+            LEAST_OF_MODES_PERCENT,
+        );
+    }
+}
+
+#[test]
+fn issuers_of_tokens_make_the_users_of_kube_apiserver() {
+    let issuers = IdentityPeer::start();
+    let configuration = std::fs::read_to_string(folder().join("reference/auth-modes/authn.yaml")).expect("it is there");
+    let configuration = issuers.file("authn.yaml", &issuers.adapt(&configuration));
+    let flags = [
+        &format!("--authentication-config={}", configuration.display()),
+        NODE_AND_RBAC,
+    ];
+    check_with(
+        (None, Some(&issuers), None),
+        StoreChoice::Embedded,
+        &files(WITH_ISSUERS),
+        &flags,
+        LEAST_OF_MODES_PERCENT,
+    );
+}
+
+#[test]
+fn users_are_known_as_by_kube_apiserver() {
+    let ca = Ca::new("clients");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("clients.crt");
+    std::fs::write(&file, &ca.pem).expect("written");
+    let flags = [
+        &format!("--client-ca-file={}", file.display()),
+        &format!("--requestheader-client-ca-file={}", file.display()),
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--enable-bootstrap-token-auth",
+        ALL_PLUGINS,
+        NODE_AND_RBAC,
+    ];
+    check_with(
+        (None, None, Some(&ca)),
+        StoreChoice::Embedded,
+        &files(WITH_CLIENT_CA),
+        &flags,
+        LEAST_MATCHING_PERCENT - 5,
+    );
+}
+
 #[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
@@ -275,13 +437,20 @@ fn every_recorded_file_can_be_read() {
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "admission-alwaysdeny",
+        "admission-config",
+        "admission-imagepolicy",
+        "auth-modes",
         "hooks",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
-        for file in files.map(|file| file.expect("a file").path()) {
+        let files = files.map(|file| file.expect("a file").path());
+        // Beside them are configurations that they were recorded with.
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")) {
             scenarios += load(&file).len();
         }
     }
+    scenarios += load(&reference.join("protobuf/create.jsonl")).len();
     assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
 }
 
@@ -295,6 +464,13 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_REVIEW_WEBHOOKS)
+        .chain(WITH_ISSUERS)
+        .chain(WITH_CLIENT_CA)
+        .chain(WITH_ABAC)
+        .chain(with_files::WITH_PLUGIN_CONFIGURATION)
+        .chain(with_files::WITH_IMAGE_POLICY)
+        .chain(with_files::WITH_ALWAYS_DENY)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

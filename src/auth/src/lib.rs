@@ -6,15 +6,17 @@
 
 mod abac;
 mod authenticator;
+mod authorization_configuration;
 mod authorizer;
 mod bootstrap_token;
 mod certificate;
-mod expiring_cache;
 mod front_proxy;
 mod impersonation;
 mod issuer_documents;
 mod modes;
 mod node;
+mod oidc;
+mod password_file;
 mod rbac;
 mod rules;
 mod service_account;
@@ -26,18 +28,25 @@ mod token_webhook;
 mod union;
 mod user_names;
 mod webhook;
+mod webhook_authorizer;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
-pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
+pub use authorization_configuration::{AuthorizationConfiguration, ConfiguredAuthorizer, ConfiguredWebhook};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
-pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders, RequestHeaders};
+pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
-pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
+pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, AuthorizerType};
 pub use node::NodeAuthorizer;
+pub use oidc::{
+    AnonymousAuth, AuthenticationConfiguration, AuthenticationConfigurationError, JwtTokens, OidcFlags, OidcParts,
+    OidcProviders, SUPPORTED_ALGORITHMS,
+};
+pub use password_file::PasswordFile;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
@@ -45,7 +54,8 @@ pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, Token
 pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;
-pub use webhook::ReviewWebhook;
+pub use webhook::{REQUEST_TIMEOUT, ReviewWebhook};
+pub use webhook_authorizer::{AccessReviewVersion, WebhookAuthorizer, WebhookAuthorizerSettings};
 pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;

@@ -34,6 +34,7 @@ pub struct AdmissionVariables {
     pub patch_types: bool,
 }
 
+const USER_INFO: &str = "kubernetes.UserInfo";
 const REQUEST: &str = "kubernetes.AdmissionRequest";
 const NAMESPACE: &str = "kubernetes.Namespace";
 const VARIABLES: &str = "kubernetes.variables";
@@ -47,7 +48,7 @@ const ADMISSION_TYPES: &[(&str, &str)] = &[
         "group:string version:string resource:string",
     ),
     (
-        "kubernetes.UserInfo",
+        USER_INFO,
         "username:string uid:string groups:list(string) extra:map(string,list(string))",
     ),
     (
@@ -78,6 +79,32 @@ const DEVICE_TYPES: &[(&str, &str)] = &[(
     DEVICE,
     "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
 )];
+
+const ACCESS_REVIEW: &str = "kubernetes.SubjectAccessReviewSpec";
+/// As `k8s.io/apiserver/pkg/authorization/cel` builds them.
+const AUTHORIZATION_TYPES: &[(&str, &str)] = &[
+    (
+        "kubernetes.SelectorRequirement",
+        "key:string operator:string values:list(string)",
+    ),
+    (
+        "kubernetes.FieldSelectorAttributes",
+        "rawSelector:string requirements:list(kubernetes.SelectorRequirement)",
+    ),
+    (
+        "kubernetes.LabelSelectorAttributes",
+        "rawSelector:string requirements:list(kubernetes.SelectorRequirement)",
+    ),
+    (
+        "kubernetes.ResourceAttributes",
+        "namespace:string verb:string group:string version:string resource:string subresource:string name:string fieldSelector:kubernetes.FieldSelectorAttributes labelSelector:kubernetes.LabelSelectorAttributes",
+    ),
+    ("kubernetes.NonResourceAttributes", "path:string verb:string"),
+    (
+        ACCESS_REVIEW,
+        "resourceAttributes:kubernetes.ResourceAttributes nonResourceAttributes:kubernetes.NonResourceAttributes user:string groups:list(string) extra:map(string,list(string)) uid:string",
+    ),
+];
 
 /// An environment without variables, in which all functions are but those for patches.
 impl Default for Environment {
@@ -125,11 +152,36 @@ impl Environment {
         environment
     }
 
+    /// The environment of the match conditions of authorizers: `request` is the spec of a `SubjectAccessReview`.
+    pub fn authorization() -> Self {
+        let mut environment = Self::with_types(AUTHORIZATION_TYPES);
+        environment.declare("request", Type::named(ACCESS_REVIEW));
+        environment
+    }
+
     /// The environment of selectors of devices.
     pub fn device() -> Self {
         let mut environment = Self::with_types(DEVICE_TYPES);
         environment.declare("device", Type::named(DEVICE));
         environment.bindings = true;
+        environment
+    }
+
+    /// The environment of expressions about the claims of a token: a map from names to anything
+    /// (`k8s.io/apiserver/pkg/authentication/cel`).
+    pub fn claims() -> Self {
+        let mut environment = Self::default();
+        let claims = Type::Map(Arc::new(Type::String), Arc::new(Type::Any));
+        environment.declare("claims", claims);
+        environment
+    }
+
+    /// The environment of expressions about a user.
+    pub fn user() -> Self {
+        let of_users = |(name, _): &&(&str, &str)| *name == USER_INFO;
+        let types: Vec<(&str, &str)> = ADMISSION_TYPES.iter().filter(of_users).copied().collect();
+        let mut environment = Self::with_types(&types);
+        environment.declare("user", Type::named(USER_INFO));
         environment
     }
 

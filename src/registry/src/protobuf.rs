@@ -113,3 +113,6 @@ fn converted(
     let object = versions::object_value(info, item, version);
     ProtobufForm::encode(type_of(info, served), item.line_kind, &object).map_err(|error| not_encodable(&error))
 }
+
+#[cfg(test)]
+mod tests;

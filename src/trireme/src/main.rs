@@ -1,16 +1,19 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod authentication;
 mod authorization;
 mod build_error;
 mod cluster;
 mod compaction;
 mod components;
+mod config_controller;
 mod duties;
 mod encryption;
 mod first_objects;
 mod front;
 mod group;
+mod image_review;
 mod kubeconfig;
 mod lifecycle;
 mod limiter;

@@ -12,12 +12,12 @@ use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
+    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, TimeToLive, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
 
-use crate::{authorization::Authorization, settings::Settings};
+use crate::{authorization::Authorization, image_review, settings::Settings};
 
 /// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
@@ -65,7 +65,7 @@ pub(crate) async fn start(
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
-    let authorization = Authorization::start(system, settings, &published);
+    let authorization = Authorization::start(system, &settings.authorization, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
         // The last one: it judges what is going to be stored.
@@ -78,8 +78,14 @@ pub(crate) async fn start(
         system,
         client: &client("admission-webhooks"),
         permissions: &authorization.permissions(),
+        settings: &settings.admission.plugins,
+        image_reviewer: &|policy| {
+            let server = settings.admission.image_policy.clone();
+            let server = server.expect("the settings are refused that enable the plugin without its server");
+            image_review::reviewer(server, policy, client("image-policy-webhook"), system)
+        },
     };
-    let (admission, views) = settings.admission.chain(&parts, checks);
+    let (admission, views) = settings.admission.enabled.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));
@@ -207,7 +213,10 @@ fn kind_settings(
     Ok(KindSettings {
         storage_root: root.clone(),
         storage_media_type: settings.store.media_type,
-        event_ttl: settings.event_ttl,
+        event_ttl: TimeToLive {
+            ttl: settings.event_ttl,
+            lease_reuse: settings.lease_reuse,
+        },
         allow_privileged: settings.allow_privileged,
         endpoints,
         tokens,

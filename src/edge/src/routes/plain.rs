@@ -71,7 +71,10 @@ fn platform() -> &'static str {
 /// `/metrics`
 pub(super) async fn metrics(api: Shared) -> HttpResponse {
     HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .insert_header((
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+        ))
         .body(api.metrics.render())
 }
 

@@ -32,14 +32,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trireme_admission::EnabledPlugins;
-use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_admission::{EnabledPlugins, PluginSettings};
+use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
 
 use crate::cluster::{Access, Action};
 
-pub(crate) use authorization::ModeName;
+pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
 pub(crate) use encryption::{Encryption, parse as parse_encryption};
 pub(crate) use errors::SettingsErrors;
@@ -91,14 +91,16 @@ pub(crate) struct Settings {
     pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// True if requests without credentials are admitted as those of `system:anonymous`.
-    pub(crate) anonymous_auth: bool,
+    /// Users with passwords.
+    pub(crate) basic_auth_file: Option<PathBuf>,
+    /// The requests without credentials that are admitted as those of `system:anonymous`.
+    pub(crate) anonymous_auth: AnonymousAuth,
+    /// Issuers of JWTs, if there are any.
+    pub(crate) jwt: Option<JwtSettings>,
     /// True if Secrets may keep tokens of new nodes.
     pub(crate) bootstrap_token_auth: bool,
-    /// Who says what users may do, in the order in which they are asked.
-    pub(crate) authorization: Vec<ModeName>,
-    /// The policies of the mode ABAC.
-    pub(crate) abac: Option<Arc<AbacPolicies>>,
+    /// Who says what users may do.
+    pub(crate) authorization: AuthorizationSettings,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.
@@ -119,8 +121,8 @@ pub(crate) struct Settings {
     pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
-    /// The admission plugins that run.
-    pub(crate) admission: EnabledPlugins,
+    /// The admission plugins that run, and how.
+    pub(crate) admission: AdmissionSettings,
     /// True if pods may have privileged containers.
     pub(crate) allow_privileged: bool,
     /// Limits of the work taken on.
@@ -131,6 +133,8 @@ pub(crate) struct Settings {
     pub(crate) rebalance: bool,
     /// The time for which Events are kept.
     pub(crate) event_ttl: Duration,
+    /// The window in which events share a lease, at most.
+    pub(crate) lease_reuse: Duration,
     /// The least duration of a request that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
     /// Features that are off by default.
@@ -162,6 +166,17 @@ impl Settings {
     pub(crate) fn rebalances_connections(&self) -> bool {
         self.rebalance && self.may_have_other_replicas()
     }
+}
+
+/// The admission plugins.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdmissionSettings {
+    /// Those that run.
+    pub(crate) enabled: EnabledPlugins,
+    /// The configurations of those that take one.
+    pub(crate) plugins: PluginSettings,
+    /// The server that judges images, if the plugin ImagePolicyWebhook runs.
+    pub(crate) image_policy: Option<RemoteServer>,
 }
 
 /// Where objects are kept.
@@ -238,6 +253,17 @@ pub(crate) struct RequestHeaderSettings {
     pub(crate) allowed_names: Vec<String>,
     /// The headers.
     pub(crate) headers: FrontProxyHeaders,
+}
+
+/// Issuers of JWTs.
+#[derive(Debug, Clone)]
+pub(crate) struct JwtSettings {
+    /// The issuers, found to be in order.
+    pub(crate) configuration: Arc<AuthenticationConfiguration>,
+    /// The file that tells of them, if it was not flags.
+    pub(crate) file: Option<PathBuf>,
+    /// Issuers that they may not be.
+    pub(crate) service_account_issuers: Vec<String>,
 }
 
 /// A webhook for bearer tokens.

@@ -1,20 +1,19 @@
 //! Reads the merged text as values and collects every error on the way.
 
+mod admission;
+mod authorization;
 mod group;
+mod jwt;
 mod request_header;
 mod token_webhook;
 
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use trireme_admission::EnabledPlugins;
-use trireme_auth::AbacPolicies;
 use trireme_registry::StorageMediaType;
 
-use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
 use super::encryption::{self, Encryption};
 use super::errors::{SettingError, SettingsErrors};
@@ -26,8 +25,6 @@ use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Shutdown, Store, Sto
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
-const ENABLE_PLUGINS: &str = "enable-admission-plugins";
-const DISABLE_PLUGINS: &str = "disable-admission-plugins";
 const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.protobuf";
 const FILE: &str = "give a file that exists and can be read";
 
@@ -51,6 +48,7 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Settings {
+        let jwt = self.jwt();
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
@@ -67,12 +65,13 @@ impl Reader {
             request_header: self.request_header(),
             token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
-            anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
+            basic_auth_file: self.optional("basic-auth-file", FILE, readable),
+            anonymous_auth: self.anonymous_auth(jwt.as_ref()),
+            jwt,
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),
-            authorization: self.value("authorization-mode", authorization::ALLOWED, authorization::modes),
-            abac: self.abac(),
+            authorization: self.authorization(),
             service_account_key_files: self
                 .optional("service-account-key-file", "give files that exist and can be read", |text| {
                     list(text).map(readable).collect()
@@ -121,6 +120,9 @@ impl Reader {
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
+            lease_reuse: self.value("lease-reuse-duration-seconds", "give a number of seconds", |text| {
+                text.parse().ok().map(Duration::from_secs)
+            }),
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
@@ -129,29 +131,6 @@ impl Reader {
             tracing: self.tracing(),
             log: self.log(),
         }
-    }
-
-    /// The policies of the mode ABAC, which is not without them.
-    fn abac(&mut self) -> Option<Arc<AbacPolicies>> {
-        let Some(Given { origin, text }) = self.layers.given("authorization-policy-file") else {
-            let modes = self.layers.given("authorization-mode");
-            let modes = modes.and_then(|given| authorization::modes(&given.text));
-            if modes.is_some_and(|modes| modes.contains(&ModeName::Abac)) {
-                let why = "ABAC goes with --authorization-policy-file, which is not given";
-                self.refuse_if_given("authorization-mode", why);
-            }
-            return None;
-        };
-        let read = std::fs::read_to_string(&text).map_err(|error| error.to_string());
-        let policies = read.and_then(|policies| AbacPolicies::parse(&policies).map_err(|error| error.to_string()));
-        let refused = |why| {
-            self.errors.push(SettingError {
-                origin,
-                value: Some(text),
-                allowed: format!("give a file of ABAC policies: {why}"),
-            });
-        };
-        policies.map_err(refused).ok().map(Arc::new)
     }
 
     fn tracing(&mut self) -> Option<Tracing> {
@@ -298,19 +277,6 @@ impl Reader {
             });
         }
         value
-    }
-
-    /// The admission plugins that run, of two lists that must fit each other.
-    fn admission(&mut self) -> EnabledPlugins {
-        let names = |name| self.layers.given(name).map(|given| given.text).unwrap_or_default();
-        let (enable, disable) = (names(ENABLE_PLUGINS), names(DISABLE_PLUGINS));
-        let plugins = |enable: &str, disable: &str| EnabledPlugins::new(list(enable), list(disable));
-        if let Err(why) = plugins("", &disable) {
-            self.refuse_if_given(DISABLE_PLUGINS, &why);
-        } else if let Err(why) = plugins(&enable, &disable) {
-            self.refuse_if_given(ENABLE_PLUGINS, &why);
-        }
-        plugins(&enable, &disable).unwrap_or_default()
     }
 
     fn refuse_if_given(&mut self, name: &'static str, why: &str) {
