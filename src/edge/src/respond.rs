@@ -22,6 +22,9 @@ pub(crate) type Answered = Result<HttpResponse, ApiError>;
 /// The answer, be it the wanted one or an error in the form that the client asks for.
 pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
     answered.unwrap_or_else(|error| {
+        if let Some(trail) = exchange.audit.get() {
+            trail.note_value(&status::object(&error));
+        }
         let response = status::response(&error, exchange.error_style());
         error.warnings.into_iter().for_each(|text| exchange.warn(text));
         response
@@ -30,8 +33,11 @@ pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
 
 /// An answer with a value in it.
 pub(crate) fn value(exchange: &Exchange, format: Format, code: StatusCode, value: &Value) -> HttpResponse {
+    if let Some(trail) = exchange.audit.get().filter(|_| is_of_the_api(exchange)) {
+        trail.note_value(value);
+    }
     match format {
-        Format::Json => json(exchange, code, value.to_string().into()),
+        Format::Json => written(exchange, code, value.to_string().into()),
         Format::Yaml => HttpResponse::build(code)
             .insert_header((header::CONTENT_TYPE, format.media_type()))
             .body(yaml::encode(value)),
@@ -51,6 +57,18 @@ pub(crate) fn document(exchange: &Exchange, format: Format, document: &Document)
 
 /// An answer with compact JSON in it, indented if the client wants that.
 pub(crate) fn json(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse {
+    if let Some(trail) = exchange.audit.get().filter(|_| is_of_the_api(exchange)) {
+        trail.note_bytes(&bytes);
+    }
+    written(exchange, code, bytes)
+}
+
+/// Returns true for objects and discovery; what is at other paths is not recorded, as in kube-apiserver.
+fn is_of_the_api(exchange: &Exchange) -> bool {
+    exchange.info.is_resource || exchange.info.path().starts_with("/api")
+}
+
+fn written(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse {
     let bytes = if exchange.pretty() {
         negotiation::indent(&bytes).into()
     } else {

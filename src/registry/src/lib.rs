@@ -8,6 +8,7 @@
 pub mod access;
 pub mod admission;
 pub mod allocate;
+pub mod audit_notes;
 mod announced;
 pub mod definition;
 mod director;

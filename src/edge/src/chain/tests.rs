@@ -97,6 +97,7 @@ impl Fixture {
             clock: clock.clone().into(),
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
+            audit: None,
             impersonator: Impersonator::new(Arc::new(PublicPaths)),
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(

@@ -11,6 +11,9 @@ use crate::{exchange::Exchange, state::ChainState};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The annotations of audit events.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
 /// The verb that a user needs to delete what cannot be read, beside `delete`.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 /// The answer to a change of the rules is held back for at most this long until they count here.
@@ -23,7 +26,20 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
     let nobody = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
-    decide(&*state.authorizer, attributes).await
+    let decision = state.authorizer.authorize(attributes).await;
+    annotate(exchange, &decision);
+    verdict(decision, &attributes)
+}
+
+/// Tells the audit log of a decision.
+fn annotate(exchange: &Exchange, decision: &Decision) {
+    let (word, why) = match decision {
+        Decision::Allow(why) => ("allow", why.as_str()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => ("forbid", why.as_str()),
+        Decision::Failed(_) => return exchange.annotate(REASON, "internal error"),
+    };
+    exchange.annotate(DECISION, word);
+    exchange.annotate(REASON, why);
 }
 
 /// Lets an apply create what it does not find, if its user may create it.
@@ -68,9 +84,13 @@ pub(crate) async fn authorize_unsafe_deletion(
 }
 
 async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Result<(), ApiError> {
-    match authorizer.authorize(attributes).await {
+    verdict(authorizer.authorize(attributes).await, &attributes)
+}
+
+fn verdict(decision: Decision, attributes: &Attributes<'_>) -> Result<(), ApiError> {
+    match decision {
         Decision::Allow(_) => Ok(()),
-        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(attributes, &why)),
         Decision::Failed(why) => Err(ApiError::internal(&why)),
     }
 }

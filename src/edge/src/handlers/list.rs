@@ -22,6 +22,7 @@ use trireme_registry::{Item, ListPage, ResourceDefinition, request::ListRequest,
 
 use super::{Call, list_query};
 use crate::{
+    audit_trail::AuditTrail,
     compress,
     exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
@@ -150,7 +151,8 @@ fn stream(call: &Call, page: ListPage) -> HttpResponse {
     let info = Arc::clone(call.route.registry.info());
     let mut body = ListBody::new(info, call.route.version, page);
     let first = body.chunk().unwrap_or_default();
-    if body.stage == Stage::Done || call.exchange.pretty() {
+    let is_recorded = call.exchange.audit.get().is_some_and(AuditTrail::wants_answer);
+    if body.stage == Stage::Done || call.exchange.pretty() || is_recorded {
         let mut whole = BytesMut::from(first);
         while let Some(chunk) = body.chunk() {
             whole.extend_from_slice(&chunk);

@@ -1,5 +1,6 @@
 //! Reads the merged text as values and collects every error on the way.
 
+mod audit;
 mod group;
 mod request_header;
 mod token_webhook;
@@ -125,6 +126,7 @@ impl Reader {
             feature_gates: self.value("feature-gates", feature_gates::ALLOWED, FeatureGates::parse),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
+            audit: self.audit(),
             log: self.log(),
         }
     }
