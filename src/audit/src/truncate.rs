@@ -94,7 +94,10 @@ mod tests {
     fn large_events_lose_their_bodies() {
         let batches = batches(vec![with_body(10), with_body(2000)], settings(1000, 10_000));
         assert_eq!(batches.len(), 1);
-        let truncated: Vec<bool> = batches[0].iter().map(|e| e.annotations.contains_key(ANNOTATION)).collect();
+        let truncated: Vec<bool> = batches[0]
+            .iter()
+            .map(|e| e.annotations.contains_key(ANNOTATION))
+            .collect();
         assert_eq!(truncated, [false, true]);
         assert!(batches[0][1].request_object.is_none() && batches[0][0].request_object.is_some());
     }

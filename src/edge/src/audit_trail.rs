@@ -75,10 +75,7 @@ impl AuditTrail {
             user: event_user(user),
             source_ips,
             user_agent: exchange.user_agent.as_deref().map(shortened).unwrap_or_default(),
-            received: wall(
-                clock,
-                clock.now().saturating_duration_since(exchange.received),
-            ),
+            received: wall(clock, clock.now().saturating_duration_since(exchange.received)),
         };
         Some(Self {
             audit: Arc::clone(audit),

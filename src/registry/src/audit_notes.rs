@@ -98,7 +98,11 @@ impl AuditNotes {
 impl fmt::Debug for AuditNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Bodies may hold secrets.
-        f.write_str(if self.0.is_some() { "AuditNotes(on)" } else { "AuditNotes(off)" })
+        f.write_str(if self.0.is_some() {
+            "AuditNotes(on)"
+        } else {
+            "AuditNotes(off)"
+        })
     }
 }
 

@@ -8,8 +8,8 @@
 pub mod access;
 pub mod admission;
 pub mod allocate;
-pub mod audit_notes;
 mod announced;
+pub mod audit_notes;
 pub mod definition;
 mod director;
 pub mod documents;

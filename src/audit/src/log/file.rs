@@ -196,7 +196,13 @@ mod tests {
     fn names(folder: &TempDir) -> Vec<String> {
         let entries = fs::read_dir(folder.path().join("new")).expect("the folder is there");
         let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+            .map(|entry| {
+                entry
+                    .expect("it can be read")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
             .collect();
         names.sort();
         names
@@ -262,7 +268,9 @@ mod tests {
         );
         let mut text = String::new();
         let compressed = File::open(path.with_file_name("audit-1970-04-10T00-00-00.000.log.gz")).expect("it opens");
-        GzDecoder::new(compressed).read_to_string(&mut text).expect("it is gzip");
+        GzDecoder::new(compressed)
+            .read_to_string(&mut text)
+            .expect("it is gzip");
         assert_eq!(text, "old");
     }
 }

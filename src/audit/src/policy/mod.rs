@@ -7,7 +7,6 @@ use std::path::Path;
 
 use crate::level::{Level, Stages};
 
-
 /// The rules of `--audit-policy-file`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {

@@ -26,7 +26,9 @@ fn evaluate(user: &str, groups: &[&str], verb: &str, subject: AuditedSubject<'_>
         verb,
         subject,
     };
-    Policy::parse(MIXED.as_bytes()).expect("it is a policy").evaluate(&request)
+    Policy::parse(MIXED.as_bytes())
+        .expect("it is a policy")
+        .evaluate(&request)
 }
 
 /// `group/namespace/resource/name/subresource`
@@ -103,8 +105,14 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
         assert_eq!(refused, expected, "{text}");
     };
     let rules = |rules: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n{rules}");
-    check("", "unknown group version field audit.k8s.io/__internal, Kind=Policy in policy");
-    check("apiVersion: audit.k8s.io/v1\nkind: Policy", "loaded illegal policy with 0 rules");
+    check(
+        "",
+        "unknown group version field audit.k8s.io/__internal, Kind=Policy in policy",
+    );
+    check(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy",
+        "loaded illegal policy with 0 rules",
+    );
     check(
         "apiVersion: audit.k8s.io/v1beta1\nkind: Policy",
         "failed decoding: no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
@@ -145,7 +153,8 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
 
 #[test]
 fn fields_that_nobody_knows_and_nulls_are_absent() {
-    let text = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrulez: []\nrules:\n- {level: Metadata, userz: [a], users: null}";
+    let text =
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nrulez: []\nrules:\n- {level: Metadata, userz: [a], users: null}";
     let policy = Policy::parse(text.as_bytes()).expect("it is a policy");
     let request = AuditedRequest {
         user: "",

@@ -89,7 +89,10 @@ impl Auditor {
         if let Mode::Batch(batch) = self.settings.mode {
             if self.waiting.len() >= batch.buffer_size {
                 metrics::observe_lost(BUFFERED, 1);
-                tracing::debug!(plugin = self.backend.plugin(), "the buffer is full, an audit event is lost");
+                tracing::debug!(
+                    plugin = self.backend.plugin(),
+                    "the buffer is full, an audit event is lost"
+                );
                 return;
             }
             self.due.get_or_insert(turn.now() + batch.max_wait);
@@ -248,9 +251,9 @@ impl Rate {
 
     /// Takes a token, or says when there will be one.
     fn take(&mut self, now: Instant) -> Result<(), Instant> {
-        let since = self.filled.map_or(0.0, |filled| {
-            now.saturating_duration_since(filled).as_secs_f64()
-        });
+        let since = self
+            .filled
+            .map_or(0.0, |filled| now.saturating_duration_since(filled).as_secs_f64());
         self.filled = Some(now);
         let most = f64::from(self.throttle.burst.max(1));
         self.tokens = (self.tokens + since * self.throttle.qps).min(most);

@@ -138,11 +138,14 @@ fn a_batch_is_written_when_it_is_large_enough_or_old_enough() {
 
 #[test]
 fn a_batch_that_is_flushed_does_not_wait() {
-    run(batch(100, 50, Duration::from_secs(30)), |sink, recorder, _| async move {
-        sink.record_unawaited(some());
-        sink.flush().await;
-        assert_eq!(recorder.writes(), [1]);
-    });
+    run(
+        batch(100, 50, Duration::from_secs(30)),
+        |sink, recorder, _| async move {
+            sink.record_unawaited(some());
+            sink.flush().await;
+            assert_eq!(recorder.writes(), [1]);
+        },
+    );
 }
 
 #[test]

@@ -24,6 +24,7 @@ use trireme_http::server::Lifecycle;
 
 use crate::{exchange::Current, state::ChainState};
 
+mod audit;
 mod slow_requests;
 
 /// Lets masters do everything, and everybody read the public paths.

@@ -103,11 +103,16 @@ fn trail(state: &ChainState, exchange: &Exchange, request: &Request) -> Option<A
 
 fn uri(request: &Request) -> String {
     let uri = request.uri();
-    uri.path_and_query().map_or_else(|| uri.path(), |uri| uri.as_str()).to_owned()
+    uri.path_and_query()
+        .map_or_else(|| uri.path(), |uri| uri.as_str())
+        .to_owned()
 }
 
 fn is_read(exchange: &Exchange) -> bool {
-    matches!(exchange.info.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
+    matches!(
+        exchange.info.verb.as_str(),
+        "get" | "list" | "watch" | "head" | "options"
+    )
 }
 
 fn not_recorded(exchange: &Exchange) -> HttpResponse {

@@ -23,8 +23,8 @@ use super::{
     support::{Bench, Rules, answered, creation, patching, refused, replacement, thing, things},
 };
 use crate::{
-    audit_notes::AuditNotes,
     admission::{Admission, Attributes},
+    audit_notes::AuditNotes,
     fixtures::target,
     registry::RegistryHandle,
     request::{
