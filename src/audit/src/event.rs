@@ -10,7 +10,7 @@ use trireme_machinery::go_text::quote;
 
 use crate::{
     id::AuditId,
-    level::{Level, Stage},
+    level::{AuditLevel, AuditStage},
 };
 
 /// A user of a request.
@@ -66,7 +66,7 @@ pub struct RequestFacts {
     /// The request.
     pub id: AuditId,
     /// How much is recorded.
-    pub level: Level,
+    pub level: AuditLevel,
     /// Path and query as they were sent.
     pub uri: String,
     /// The verb.
@@ -83,11 +83,11 @@ pub struct RequestFacts {
 
 /// What is recorded of a request at one stage.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct AuditEvent {
     /// The request.
     pub request: Arc<RequestFacts>,
     /// The stage.
-    pub stage: Stage,
+    pub stage: AuditStage,
     /// When it was reached.
     pub reached: Timestamp,
     /// In whose name the request goes on, if not in that of its user.
@@ -107,13 +107,13 @@ pub struct Event {
 /// The fields before the bodies, in the order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Head<'a> {
+struct EventHead<'a> {
     kind: &'static str,
     api_version: &'static str,
-    level: Level,
+    level: AuditLevel,
     #[serde(rename = "auditID")]
     audit_id: &'a str,
-    stage: Stage,
+    stage: AuditStage,
     #[serde(rename = "requestURI")]
     request_uri: &'a str,
     verb: &'a str,
@@ -133,18 +133,18 @@ struct Head<'a> {
 /// The fields after them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tail<'a> {
+struct EventTail<'a> {
     request_received_timestamp: String,
     stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: &'a BTreeMap<String, String>,
 }
 
-impl Event {
+impl AuditEvent {
     /// Writes the event as an object of `audit.k8s.io/v1`, without a line break.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let request = &*self.request;
-        let head = Head {
+        let head = EventHead {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
             level: request.level,
@@ -172,7 +172,7 @@ impl Event {
         }
         out.push(b',');
         let tail_begins = out.len();
-        let tail = Tail {
+        let tail = EventTail {
             request_received_timestamp: micro_time(request.received),
             stage_timestamp: micro_time(self.reached),
             annotations: &self.annotations,
@@ -236,11 +236,11 @@ pub(crate) mod tests {
 
     use super::*;
 
-    pub(crate) fn event(stage: Stage) -> Event {
-        Event {
+    pub(crate) fn event(stage: AuditStage) -> AuditEvent {
+        AuditEvent {
             request: Arc::new(RequestFacts {
                 id: AuditId::from_client(Some(b"id")),
-                level: Level::Request,
+                level: AuditLevel::Request,
                 uri: "/api/v1/namespaces/n/configmaps?x=\"".to_owned(),
                 verb: "create".to_owned(),
                 user: EventUser {
@@ -270,7 +270,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_event_is_an_object_of_the_api() {
-        let mut event = event(Stage::ResponseComplete);
+        let mut event = event(AuditStage::ResponseComplete);
         event.status = Some(json!({"metadata": {}, "code": 201}));
         event.request_object = Some(Bytes::from_static(br#"{"a":1}"#));
         event.annotations.insert("k".to_owned(), "v".to_owned());
@@ -293,7 +293,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_legacy_line_is_that_of_kube_apiserver() {
-        let mut event = event(Stage::RequestReceived);
+        let mut event = event(AuditStage::RequestReceived);
         assert_eq!(
             event.legacy_line(),
             "1970-01-01T00:00:01.5Z AUDIT: id=\"id\" stage=\"RequestReceived\" ip=\"10.0.0.1\" method=\"create\" \

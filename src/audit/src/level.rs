@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The part of a request that is recorded; each level has all of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Level {
+pub enum AuditLevel {
     /// Nothing.
     None,
     /// User, time, object, verb, outcome.
@@ -15,7 +15,7 @@ pub enum Level {
     RequestResponse,
 }
 
-impl Level {
+impl AuditLevel {
     pub(crate) const ALL: [Self; 4] = [Self::None, Self::Metadata, Self::Request, Self::RequestResponse];
 
     /// The level as policies and events name it.
@@ -35,7 +35,7 @@ impl Level {
 
 /// A moment of a request at which it is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Stage {
+pub enum AuditStage {
     /// The user is known, nothing was done.
     RequestReceived,
     /// The head of an answer is there whose body may take any time.
@@ -46,7 +46,7 @@ pub enum Stage {
     Panic,
 }
 
-impl Stage {
+impl AuditStage {
     pub(crate) const ALL: [Self; 4] = [
         Self::RequestReceived,
         Self::ResponseStarted,
@@ -79,7 +79,7 @@ pub struct Stages(u8);
 
 impl Stages {
     /// Returns true if the stage is in it.
-    pub const fn contains(self, stage: Stage) -> bool {
+    pub const fn contains(self, stage: AuditStage) -> bool {
         self.0 & stage.bit() != 0
     }
 
@@ -88,8 +88,8 @@ impl Stages {
     }
 }
 
-impl FromIterator<Stage> for Stages {
-    fn from_iter<I: IntoIterator<Item = Stage>>(stages: I) -> Self {
+impl FromIterator<AuditStage> for Stages {
+    fn from_iter<I: IntoIterator<Item = AuditStage>>(stages: I) -> Self {
         Self(stages.into_iter().fold(0, |set, stage| set | stage.bit()))
     }
 }

@@ -1,11 +1,11 @@
 //! Audit: who asked for what, when, and what came of it, for those who look at it later.
 //!
 //! `edge` gives every request an [`AuditId`] before anything else happens to it and names it in the answer's `Audit-Id`
-//! header and in the access log. Once the user is known it asks the [`Policy`] at which [`Level`] the request is recorded;
-//! at each [`Stage`] it hands an [`Event`] to the [`AuditSink`], which has one actor for each backend.
+//! header and in the access log. Once the user is known it asks the [`AuditPolicy`] at which [`AuditLevel`] the request is recorded;
+//! at each [`AuditStage`] it hands an [`AuditEvent`] to the [`AuditSink`], which has one actor for each backend.
 //!
 //! ```text
-//! edge ──Event──► AuditSink ─┬─► Auditor "log" ──────► RotatingFile or standard output
+//! edge ──AuditEvent──► AuditSink ─┬─► Auditor "log" ──────► RotatingFile or standard output
 //!                            └─► Auditor "webhook" ──► POST of an EventList
 //! ```
 //!
@@ -22,11 +22,11 @@ mod policy;
 mod sink;
 mod truncate;
 
-pub use event::{Event, EventUser, ObjectReference, RequestFacts};
+pub use event::{AuditEvent, EventUser, ObjectReference, RequestFacts};
 pub use id::AuditId;
-pub use level::{Level, Stage, Stages};
-pub use log::{LogBackend, LogError, LogFormat, LogSettings};
+pub use level::{AuditLevel, AuditStage, Stages};
+pub use log::{AuditLogFormat, LogBackend, LogError, LogSettings};
 pub use metrics::{observe_level, observe_rejected_request};
-pub use policy::{AuditedRequest, AuditedSubject, Policy, PolicyError, RequestAuditConfig};
-pub use sink::{Audit, AuditSink, Backend, BackendError, BatchSettings, Mode, SinkError, SinkSettings, Throttle};
+pub use policy::{AuditPolicy, AuditPolicyError, AuditedRequest, AuditedSubject, RequestAuditConfig};
+pub use sink::{Audit, AuditBackend, AuditSink, BackendError, BatchSettings, Mode, SinkError, SinkSettings, Throttle};
 pub use truncate::TruncateSettings;

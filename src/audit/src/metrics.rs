@@ -2,10 +2,10 @@
 
 use metrics::counter;
 
-use crate::level::Level;
+use crate::level::AuditLevel;
 
 /// Counts a request by the level at which the policy has it recorded.
-pub fn observe_level(level: Level) {
+pub fn observe_level(level: AuditLevel) {
     counter!("apiserver_audit_level_total", "level" => level.name()).increment(1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{event::Event, level::Level, metrics};
+use crate::{event::AuditEvent, level::AuditLevel, metrics};
 
 const PLUGIN: &str = "truncate";
 const ANNOTATION: &str = "audit.k8s.io/truncated";
@@ -17,8 +17,8 @@ pub struct TruncateSettings {
 }
 
 /// The events in batches that keep to the bounds.
-pub(crate) fn batches(events: Vec<Arc<Event>>, settings: TruncateSettings) -> Vec<Vec<Arc<Event>>> {
-    let mut batches: Vec<Vec<Arc<Event>>> = Vec::new();
+pub(crate) fn batches(events: Vec<Arc<AuditEvent>>, settings: TruncateSettings) -> Vec<Vec<Arc<AuditEvent>>> {
+    let mut batches: Vec<Vec<Arc<AuditEvent>>> = Vec::new();
     let mut batch_bytes = 0;
     for event in events {
         let Some((event, bytes)) = bounded(event, settings.max_event_bytes) else {
@@ -39,12 +39,12 @@ pub(crate) fn batches(events: Vec<Arc<Event>>, settings: TruncateSettings) -> Ve
 }
 
 /// The event or what is left of it, with its size.
-fn bounded(event: Arc<Event>, max: usize) -> Option<(Arc<Event>, usize)> {
+fn bounded(event: Arc<AuditEvent>, max: usize) -> Option<(Arc<AuditEvent>, usize)> {
     let bytes = size(&event);
     if bytes <= max {
         return Some((event, bytes));
     }
-    if event.request.level >= Level::Request {
+    if event.request.level >= AuditLevel::Request {
         let truncated = truncated(&event);
         let bytes = size(&truncated);
         if bytes <= max {
@@ -56,7 +56,7 @@ fn bounded(event: Arc<Event>, max: usize) -> Option<(Arc<Event>, usize)> {
     None
 }
 
-fn truncated(event: &Event) -> Event {
+fn truncated(event: &AuditEvent) -> AuditEvent {
     let mut event = event.clone();
     event.request_object = None;
     event.response_object = None;
@@ -64,7 +64,7 @@ fn truncated(event: &Event) -> Event {
     event
 }
 
-fn size(event: &Event) -> usize {
+fn size(event: &AuditEvent) -> usize {
     let mut written = Vec::new();
     event.write_json(&mut written);
     written.len()
@@ -75,10 +75,10 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{event::tests::event, level::Stage};
+    use crate::{event::tests::event, level::AuditStage};
 
-    fn with_body(bytes: usize) -> Arc<Event> {
-        let mut event = event(Stage::ResponseComplete);
+    fn with_body(bytes: usize) -> Arc<AuditEvent> {
+        let mut event = event(AuditStage::ResponseComplete);
         event.request_object = Some(Bytes::from(format!("\"{}\"", "x".repeat(bytes))));
         Arc::new(event)
     }

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_audit::{
-    Audit, AuditedRequest, AuditedSubject, Event, EventUser, Level, ObjectReference, RequestAuditConfig, RequestFacts,
-    Stage,
+    Audit, AuditEvent, AuditLevel, AuditStage, AuditedRequest, AuditedSubject, EventUser, ObjectReference,
+    RequestAuditConfig, RequestFacts,
 };
 use trireme_machinery::time;
 use trireme_registry::{
@@ -39,13 +39,13 @@ pub(crate) struct AuditTrail {
     object: Option<ObjectReference>,
     /// For those who carry the request out.
     pub(crate) notes: AuditNotes,
-    answer: RefCell<Answer>,
+    answer: RefCell<RecordedAnswer>,
     panicked: RefCell<Option<String>>,
     is_recorded: Cell<bool>,
 }
 
 #[derive(Default)]
-struct Answer {
+struct RecordedAnswer {
     status: Option<Value>,
     object: Option<Bytes>,
 }
@@ -62,7 +62,7 @@ impl AuditTrail {
         let user = exchange.user.get().unwrap_or(&nobody);
         let config = audit.policy.evaluate(&audited(exchange, user));
         trireme_audit::observe_level(config.level);
-        if config.level == Level::None {
+        if config.level == AuditLevel::None {
             return None;
         }
         let RequestOrigin { uri, source_ips } = came();
@@ -91,7 +91,7 @@ impl AuditTrail {
                 subresource: info.subresource().to_owned(),
                 ..ObjectReference::default()
             }),
-            notes: AuditNotes::begin(config.level >= Level::Request),
+            notes: AuditNotes::begin(config.level >= AuditLevel::Request),
             answer: RefCell::default(),
             panicked: RefCell::default(),
             is_recorded: Cell::new(false),
@@ -100,7 +100,7 @@ impl AuditTrail {
 
     /// Returns true if the body of the answer is wanted.
     pub(crate) fn wants_answer(&self) -> bool {
-        self.config.level >= Level::RequestResponse
+        self.config.level >= AuditLevel::RequestResponse
     }
 
     /// Notes an answer; what matters of a `Status` is kept at every level.
@@ -161,7 +161,7 @@ impl AuditTrail {
     }
 
     /// Records a stage, unless the policy leaves it out. Returns false if it had to be stored and is not.
-    pub(crate) async fn record(&self, exchange: &Exchange, stage: Stage) -> bool {
+    pub(crate) async fn record(&self, exchange: &Exchange, stage: AuditStage) -> bool {
         if self.config.omit_stages.contains(stage) {
             return true;
         }
@@ -171,7 +171,7 @@ impl AuditTrail {
     }
 
     /// Records a stage that nobody can wait for.
-    pub(crate) fn record_unawaited(&self, exchange: &Exchange, stage: Stage) {
+    pub(crate) fn record_unawaited(&self, exchange: &Exchange, stage: AuditStage) {
         if !self.config.omit_stages.contains(stage) {
             self.audit.sink.record_unawaited(self.event(exchange, stage));
         }
@@ -182,7 +182,7 @@ impl AuditTrail {
         self.is_recorded.get()
     }
 
-    fn event(&self, exchange: &Exchange, stage: Stage) -> Event {
+    fn event(&self, exchange: &Exchange, stage: AuditStage) -> AuditEvent {
         let noted = self.notes.noted();
         let AuditNoted {
             object: sent,
@@ -190,11 +190,11 @@ impl AuditTrail {
             ..
         } = noted.clone();
         let took = self.clock.now().saturating_duration_since(exchange.received);
-        if stage == Stage::ResponseComplete && took > SLOW {
+        if stage == AuditStage::ResponseComplete && took > SLOW {
             annotations.extend(latencies(&exchange.trace, took));
         }
         let answer = self.answer.borrow();
-        Event {
+        AuditEvent {
             request: Arc::clone(&self.request),
             stage,
             reached: wall(&self.clock, Duration::ZERO),

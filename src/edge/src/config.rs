@@ -7,6 +7,7 @@ use trireme_audit::Audit;
 use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
+use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
 use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans};
@@ -94,6 +95,8 @@ pub struct Rooms {
     pub audit: Option<Arc<Audit>>,
     /// The time.
     pub clock: Clock,
+    /// The types of the API machinery's own objects, such as `Status`: protobuf goes by them.
+    pub types: &'static TypeTable,
 }
 
 /// The contents of `/version`: the Kubernetes version whose API is served, and the build that serves it.

@@ -9,6 +9,7 @@ mod enums;
 mod lifecycle;
 mod read_resources;
 mod resources;
+mod unpublished;
 
 use std::sync::{Arc, LazyLock};
 

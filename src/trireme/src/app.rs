@@ -15,7 +15,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_audit::AuditSink;
-use trireme_duties::Presence;
+use trireme_duties::{Identity, Presence};
 use trireme_http::server::Running;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
@@ -33,7 +33,7 @@ use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, front, outage, rebalance};
+use crate::{audit, compaction, encryption, front, outage, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -78,6 +78,7 @@ impl App {
             .clock(clock.clone())
             .arbiters(arbiters())
             .build()?;
+        let store = encryption::before(store, settings, &system)?;
         keep_metrics_small(&system, metrics.clone());
         if let (Some(membership), Some(group)) = (&membership, &settings.group) {
             membership.follow_files(&group.certificates, &system)?;
@@ -93,11 +94,13 @@ impl App {
             .as_ref()
             .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
+        let hostname = hostname().unwrap_or_else(|| "localhost".to_owned());
+        let identity = Identity::on(&hostname);
         let duties = Duties {
             system: &system,
             served: &served,
             settings,
-            hostname: hostname().unwrap_or_else(|| "localhost".to_owned()),
+            identity: identity.clone(),
             announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             group: membership.as_ref().map(Membership::group),
@@ -130,6 +133,7 @@ impl App {
             front::Keys {
                 pki: &pki,
                 tokens: &tokens,
+                identity: identity.name(),
             },
             &system,
             &served,

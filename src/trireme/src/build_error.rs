@@ -19,6 +19,9 @@ pub(crate) enum BuildError {
     /// The store could not be opened.
     #[error("the store could not be opened")]
     Store(#[from] StorageError),
+    /// The file that says how values are encrypted cannot be used.
+    #[error("the encryption provider configuration cannot be used: {0}")]
+    Encryption(String),
     /// The replica group cannot be taken part in.
     #[error("the replica group cannot be taken part in")]
     Group(#[from] GroupError),
@@ -44,6 +47,9 @@ pub(crate) enum BuildError {
         /// The cause.
         source: trireme_auth::TokenFileError,
     },
+    /// The authorizers cannot be brought up.
+    #[error("the authorizers cannot be brought up: {0}")]
+    Authorization(String),
     /// A key for service-account tokens cannot be used.
     #[error("the key {path} cannot be used for service-account tokens")]
     TokenKey {

@@ -167,7 +167,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
-        event_ttl: Duration::from_secs(3600),
+        event_ttl: Duration::from_secs(3600).into(),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         endpoints: published.resource("", "v1", "endpoints"),
@@ -344,6 +344,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         profiler: None,
         spans: None,
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
     Edge::build(config, rooms).expect("the port is free")
 }

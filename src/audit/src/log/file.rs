@@ -180,12 +180,12 @@ mod tests {
     use trireme_actors::ManualClock;
 
     use super::*;
-    use crate::log::LogFormat;
+    use crate::log::AuditLogFormat;
 
     fn settings(folder: &TempDir) -> LogSettings {
         LogSettings {
             path: folder.path().join("new/audit.log"),
-            format: LogFormat::Json,
+            format: AuditLogFormat::Json,
             max_size_mib: 1,
             max_backups: 0,
             max_age_days: 0,

@@ -12,14 +12,14 @@ use futures_util::future::BoxFuture;
 use trireme_actors::Clock;
 
 use crate::{
-    event::Event,
-    sink::{Backend, BackendError},
+    event::AuditEvent,
+    sink::{AuditBackend, BackendError},
 };
 use file::RotatingFile;
 
 /// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
+pub enum AuditLogFormat {
     /// Some fields for people.
     Legacy,
     /// An object of the API.
@@ -32,7 +32,7 @@ pub struct LogSettings {
     /// The file; `-` is standard output.
     pub path: PathBuf,
     /// The form of a line.
-    pub format: LogFormat,
+    pub format: AuditLogFormat,
     /// The file is rotated before it is larger than so many MiB.
     pub max_size_mib: u64,
     /// Rotated files are kept up to this number; 0 for all.
@@ -53,7 +53,7 @@ pub struct LogError {
 
 /// Writes events into a log.
 pub struct LogBackend {
-    format: LogFormat,
+    format: AuditLogFormat,
     out: Arc<Mutex<Output>>,
 }
 
@@ -84,12 +84,12 @@ impl LogBackend {
     }
 }
 
-impl Backend for LogBackend {
+impl AuditBackend for LogBackend {
     fn plugin(&self) -> &'static str {
         "log"
     }
 
-    fn write(&self, events: Vec<Arc<Event>>) -> BoxFuture<'static, Result<(), BackendError>> {
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let (format, out) = (self.format, Arc::clone(&self.out));
         let writing = tokio::task::spawn_blocking(move || {
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,10 +112,10 @@ impl Output {
     }
 }
 
-fn line(format: LogFormat, event: &Event) -> Vec<u8> {
+fn line(format: AuditLogFormat, event: &AuditEvent) -> Vec<u8> {
     let mut line = match format {
-        LogFormat::Legacy => event.legacy_line().into_bytes(),
-        LogFormat::Json => {
+        AuditLogFormat::Legacy => event.legacy_line().into_bytes(),
+        AuditLogFormat::Json => {
             let mut line = Vec::with_capacity(1024);
             event.write_json(&mut line);
             line

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use trireme_machinery::yaml;
 
-use super::{GroupResources, Policy, RequestAuditConfig, Rule};
-use crate::level::{Level, Stage, Stages};
+use super::{AuditPolicy, AuditRule, GroupResources, RequestAuditConfig};
+use crate::level::{AuditLevel, AuditStage, Stages};
 
 const API_VERSION: &str = "audit.k8s.io/v1";
 
@@ -82,11 +82,11 @@ fn drop_nulls(value: &mut Value) {
 
 impl PolicyDocument {
     /// The policy that a valid document describes.
-    pub(super) fn into_policy(self) -> Policy {
+    pub(super) fn into_policy(self) -> AuditPolicy {
         let omit_stages = stages(&self.omit_stages);
         let omit_managed_fields = self.omit_managed_fields;
         let rules = self.rules.into_iter();
-        Policy {
+        AuditPolicy {
             rules: rules
                 .map(|rule| rule.into_rule(omit_stages, omit_managed_fields))
                 .collect(),
@@ -97,15 +97,15 @@ impl PolicyDocument {
 }
 
 impl RuleDocument {
-    fn into_rule(self, omit_stages: Stages, omit_managed_fields: bool) -> Rule {
+    fn into_rule(self, omit_stages: Stages, omit_managed_fields: bool) -> AuditRule {
         let resources = self.resources.into_iter().map(|these| GroupResources {
             group: these.group,
             resources: these.resources,
             resource_names: these.resource_names,
         });
-        Rule {
+        AuditRule {
             config: RequestAuditConfig {
-                level: Level::parse(&self.level).unwrap_or(Level::None),
+                level: AuditLevel::parse(&self.level).unwrap_or(AuditLevel::None),
                 omit_stages: stages(&self.omit_stages).union(omit_stages),
                 omit_managed_fields: self.omit_managed_fields.unwrap_or(omit_managed_fields),
             },
@@ -120,5 +120,5 @@ impl RuleDocument {
 }
 
 fn stages(names: &[String]) -> Stages {
-    names.iter().filter_map(|name| Stage::parse(name)).collect()
+    names.iter().filter_map(|name| AuditStage::parse(name)).collect()
 }

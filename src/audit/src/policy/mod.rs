@@ -5,19 +5,19 @@ mod validation;
 
 use std::path::Path;
 
-use crate::level::{Level, Stages};
+use crate::level::{AuditLevel, Stages};
 
 /// The rules of `--audit-policy-file`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    rules: Vec<Rule>,
+pub struct AuditPolicy {
+    rules: Vec<AuditRule>,
     omit_stages: Stages,
     omit_managed_fields: bool,
 }
 
 /// Why there is no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
+pub enum AuditPolicyError {
     /// The file cannot be read.
     #[error("failed to read file path {0}: {1}")]
     File(String, String),
@@ -27,7 +27,7 @@ pub enum PolicyError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
+struct AuditRule {
     config: RequestAuditConfig,
     users: Vec<String>,
     user_groups: Vec<String>,
@@ -48,7 +48,7 @@ struct GroupResources {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestAuditConfig {
     /// How much.
-    pub level: Level,
+    pub level: AuditLevel,
     /// The stages at which it is not.
     pub omit_stages: Stages,
     /// True if managed fields are left out of bodies.
@@ -88,18 +88,18 @@ pub enum AuditedSubject<'a> {
     Path(&'a str),
 }
 
-impl Policy {
+impl AuditPolicy {
     /// Reads the file.
     ///
     /// # Errors
     /// If there is none, or no policy in it.
-    pub fn load(path: &Path) -> Result<Self, PolicyError> {
+    pub fn load(path: &Path) -> Result<Self, AuditPolicyError> {
         let shown = path.display().to_string();
         let text = std::fs::read(path).map_err(|error| {
             let quoted = trireme_machinery::go_text::quote(&shown);
-            PolicyError::File(quoted, error.to_string())
+            AuditPolicyError::File(quoted, error.to_string())
         })?;
-        Self::parse(&text).map_err(|why| PolicyError::Content(why, shown))
+        Self::parse(&text).map_err(|why| AuditPolicyError::Content(why, shown))
     }
 
     /// Reads a policy in YAML or JSON.
@@ -117,7 +117,7 @@ impl Policy {
         let rule = self.rules.iter().find(|rule| rule.matches(request));
         rule.map_or(
             RequestAuditConfig {
-                level: Level::None,
+                level: AuditLevel::None,
                 omit_stages: self.omit_stages,
                 omit_managed_fields: self.omit_managed_fields,
             },
@@ -126,7 +126,7 @@ impl Policy {
     }
 }
 
-impl Rule {
+impl AuditRule {
     fn matches(&self, request: &AuditedRequest<'_>) -> bool {
         let in_group = || request.groups.iter().any(|group| self.user_groups.contains(group));
         (self.users.is_empty() || has(&self.users, request.user))

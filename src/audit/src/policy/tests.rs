@@ -1,5 +1,5 @@
 use super::*;
-use crate::level::Stage;
+use crate::level::AuditStage;
 
 const MIXED: &str = r#"
 apiVersion: audit.k8s.io/v1
@@ -26,7 +26,7 @@ fn evaluate(user: &str, groups: &[&str], verb: &str, subject: AuditedSubject<'_>
         verb,
         subject,
     };
-    Policy::parse(MIXED.as_bytes())
+    AuditPolicy::parse(MIXED.as_bytes())
         .expect("it is a policy")
         .evaluate(&request)
 }
@@ -49,29 +49,29 @@ fn object(place: &str) -> AuditedSubject<'_> {
 fn the_first_rule_that_matches_counts() {
     let level = |user: &str, place: &str| evaluate(user, &["dev"], "get", object(place)).level;
     for (user, place, expected) in [
-        ("bob", "/n/configmaps/special", Level::None),
-        ("eve", "/n/configmaps/special", Level::RequestResponse),
-        ("eve", "/n/configmaps/other", Level::None),
-        ("eve", "/n/secrets/s", Level::Metadata),
-        ("eve", "/n/serviceaccounts/default", Level::None),
-        ("eve", "/n/serviceaccounts/default/token", Level::Metadata),
-        ("eve", "/n/pods/p/status", Level::Metadata),
-        ("eve", "/ops/pods/p/log", Level::None),
-        ("eve", "/ops/pods/p", Level::None),
-        ("eve", "apps/n/deployments/d/scale", Level::Request),
-        ("eve", "apps/n/deployments/d", Level::None),
-        ("eve", "apps/ops/deployments/d", Level::RequestResponse),
-        ("alice", "apps/n/deployments/d", Level::Request),
+        ("bob", "/n/configmaps/special", AuditLevel::None),
+        ("eve", "/n/configmaps/special", AuditLevel::RequestResponse),
+        ("eve", "/n/configmaps/other", AuditLevel::None),
+        ("eve", "/n/secrets/s", AuditLevel::Metadata),
+        ("eve", "/n/serviceaccounts/default", AuditLevel::None),
+        ("eve", "/n/serviceaccounts/default/token", AuditLevel::Metadata),
+        ("eve", "/n/pods/p/status", AuditLevel::Metadata),
+        ("eve", "/ops/pods/p/log", AuditLevel::None),
+        ("eve", "/ops/pods/p", AuditLevel::None),
+        ("eve", "apps/n/deployments/d/scale", AuditLevel::Request),
+        ("eve", "apps/n/deployments/d", AuditLevel::None),
+        ("eve", "apps/ops/deployments/d", AuditLevel::RequestResponse),
+        ("alice", "apps/n/deployments/d", AuditLevel::Request),
     ] {
         assert_eq!(level(user, place), expected, "{user} {place}");
     }
     assert_eq!(
         evaluate("alice", &["ops"], "get", object("apps/n/x")).level,
-        Level::None
+        AuditLevel::None
     );
     assert_eq!(
         evaluate("bob", &[], "list", object("/n/configmaps/special")).level,
-        Level::RequestResponse
+        AuditLevel::RequestResponse
     );
 }
 
@@ -79,10 +79,10 @@ fn the_first_rule_that_matches_counts() {
 fn other_paths_have_rules_of_their_own() {
     let level = |path: &str| evaluate("eve", &[], "get", AuditedSubject::Path(path)).level;
     for (path, expected) in [
-        ("/version", Level::None),
-        ("/version/", Level::Metadata),
-        ("/livez/ping", Level::None),
-        ("/apis", Level::Metadata),
+        ("/version", AuditLevel::None),
+        ("/version/", AuditLevel::Metadata),
+        ("/livez/ping", AuditLevel::None),
+        ("/apis", AuditLevel::Metadata),
     ] {
         assert_eq!(level(path), expected, "{path}");
     }
@@ -91,9 +91,9 @@ fn other_paths_have_rules_of_their_own() {
 #[test]
 fn stages_of_policy_and_rule_add_up_and_a_rule_decides_about_managed_fields() {
     let config = evaluate("eve", &[], "watch", object("/n/secrets"));
-    assert!(config.omit_stages.contains(Stage::RequestReceived));
-    assert!(config.omit_stages.contains(Stage::ResponseStarted));
-    assert!(!config.omit_stages.contains(Stage::ResponseComplete));
+    assert!(config.omit_stages.contains(AuditStage::RequestReceived));
+    assert!(config.omit_stages.contains(AuditStage::ResponseStarted));
+    assert!(!config.omit_stages.contains(AuditStage::ResponseComplete));
     assert!(!config.omit_managed_fields);
     assert!(evaluate("eve", &[], "get", object("/ops/x")).omit_managed_fields);
 }
@@ -101,7 +101,7 @@ fn stages_of_policy_and_rule_add_up_and_a_rule_decides_about_managed_fields() {
 #[test]
 fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
     let check = |text: &str, expected: &str| {
-        let refused = Policy::parse(text.as_bytes()).expect_err(text);
+        let refused = AuditPolicy::parse(text.as_bytes()).expect_err(text);
         assert_eq!(refused, expected, "{text}");
     };
     let rules = |rules: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n{rules}");
@@ -115,7 +115,7 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
     );
     check(
         "apiVersion: audit.k8s.io/v1beta1\nkind: Policy",
-        "failed decoding: no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
+        "failed decoding: no kind \"AuditPolicy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
          \"pkg/audit/scheme.go:30\"",
     );
     check(
@@ -155,12 +155,12 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
 fn fields_that_nobody_knows_and_nulls_are_absent() {
     let text =
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nrulez: []\nrules:\n- {level: Metadata, userz: [a], users: null}";
-    let policy = Policy::parse(text.as_bytes()).expect("it is a policy");
+    let policy = AuditPolicy::parse(text.as_bytes()).expect("it is a policy");
     let request = AuditedRequest {
         user: "",
         groups: &[],
         verb: "get",
         subject: AuditedSubject::Path("/x"),
     };
-    assert_eq!(policy.evaluate(&request).level, Level::Metadata);
+    assert_eq!(policy.evaluate(&request).level, AuditLevel::Metadata);
 }

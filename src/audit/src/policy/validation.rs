@@ -8,7 +8,7 @@ use trireme_machinery::{
 };
 
 use super::document::{PolicyDocument, ResourcesDocument, RuleDocument};
-use crate::level::{Level, Stage};
+use crate::level::{AuditLevel, AuditStage};
 
 /// Holds a document against all rules.
 pub(super) fn validate_policy(policy: &PolicyDocument) -> Result<(), String> {
@@ -45,8 +45,12 @@ fn validate_policy_rule(rule: &RuleDocument, path: &Path<'_>, errors: &mut Error
 fn validate_level(level: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if level.is_empty() {
         errors.push(Error::required(path, ""));
-    } else if Level::parse(level).is_none() {
-        errors.push(Error::not_supported(path, level, &Level::ALL.map(Level::name)));
+    } else if AuditLevel::parse(level).is_none() {
+        errors.push(Error::not_supported(
+            path,
+            level,
+            &AuditLevel::ALL.map(AuditLevel::name),
+        ));
     }
 }
 
@@ -79,9 +83,9 @@ fn validate_resources(these: &ResourcesDocument, path: &Path<'_>, errors: &mut E
 }
 
 fn validate_omit_stages(stages: &[String], path: &Path<'_>, errors: &mut ErrorList) {
-    let all = Stage::ALL.map(Stage::name).join(",");
+    let all = AuditStage::ALL.map(AuditStage::name).join(",");
     for (index, stage) in stages.iter().enumerate() {
-        if Stage::parse(stage).is_none() {
+        if AuditStage::parse(stage).is_none() {
             let why = format!("allowed stages are {all}");
             errors.push(Error::invalid_str(&path.index(index), stage, &why));
         }

@@ -5,38 +5,38 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use trireme_actors::{Actor, ActorKind, Message, Receive, Reply, Turn};
 
-use super::{BUFFERED, Backend, BackendError, BatchSettings, Mode, SinkSettings, Throttle};
-use crate::{event::Event, metrics, truncate};
+use super::{AuditBackend, BUFFERED, BackendError, BatchSettings, Mode, SinkSettings, Throttle};
+use crate::{event::AuditEvent, metrics, truncate};
 
 /// Asks to store an event; the reply says whether it is stored.
-pub(super) struct Store(pub(super) Arc<Event>);
+pub(super) struct StoreEvent(pub(super) Arc<AuditEvent>);
 
-impl Message for Store {
+impl Message for StoreEvent {
     type Reply = bool;
 }
 
 /// Brings an event that nobody waits for.
-pub(super) struct Buffer(pub(super) Arc<Event>);
+pub(super) struct BufferEvent(pub(super) Arc<AuditEvent>);
 
-impl Message for Buffer {
+impl Message for BufferEvent {
     type Reply = ();
 }
 
 /// Asks to write all that waits; the reply comes when it is written.
-pub(super) struct Flush;
+pub(super) struct FlushAuditor;
 
-impl Message for Flush {
+impl Message for FlushAuditor {
     type Reply = ();
 }
 
 /// The end of a write.
-struct Written {
+struct EventsWritten {
     events: usize,
     outcome: Result<(), BackendError>,
     askers: Vec<Reply<bool>>,
 }
 
-impl Message for Written {
+impl Message for EventsWritten {
     type Reply = ();
 }
 
@@ -47,16 +47,16 @@ impl Message for Woken {
     type Reply = ();
 }
 
-struct Waiting {
-    event: Arc<Event>,
+struct WaitingEvent {
+    event: Arc<AuditEvent>,
     asker: Option<Reply<bool>>,
 }
 
 /// Holds the events of one backend that are not stored yet.
 pub(super) struct Auditor {
-    backend: Arc<dyn Backend>,
+    backend: Arc<dyn AuditBackend>,
     settings: SinkSettings,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingEvent>,
     /// Writes under way.
     writing: usize,
     /// When the events that wait are written even if they are few.
@@ -68,7 +68,7 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    pub(super) fn new(backend: Arc<dyn Backend>, settings: SinkSettings) -> Self {
+    pub(super) fn new(backend: Arc<dyn AuditBackend>, settings: SinkSettings) -> Self {
         let throttle = match settings.mode {
             Mode::Batch(batch) => batch.throttle,
             Mode::Blocking | Mode::BlockingStrict => None,
@@ -85,7 +85,7 @@ impl Auditor {
         }
     }
 
-    fn take(&mut self, waiting: Waiting, turn: &mut Turn<'_, Self>) {
+    fn take(&mut self, waiting: WaitingEvent, turn: &mut Turn<'_, Self>) {
         if let Mode::Batch(batch) = self.settings.mode {
             if self.waiting.len() >= batch.buffer_size {
                 metrics::observe_lost(BUFFERED, 1);
@@ -133,27 +133,27 @@ impl Auditor {
             Mode::Batch(BatchSettings { max_size, .. }) => max_size.max(self.settings.group),
             Mode::Blocking | Mode::BlockingStrict => self.settings.group,
         };
-        let taken: Vec<Waiting> = self.waiting.drain(..most.min(self.waiting.len())).collect();
+        let taken: Vec<WaitingEvent> = self.waiting.drain(..most.min(self.waiting.len())).collect();
         self.due = match self.settings.mode {
             Mode::Batch(batch) if !self.waiting.is_empty() => Some(turn.now() + batch.max_wait),
             _ => None,
         };
         let mut askers = Vec::new();
         let mut events = Vec::with_capacity(taken.len());
-        for Waiting { event, asker } in taken {
+        for WaitingEvent { event, asker } in taken {
             events.push(event);
             askers.extend(asker);
         }
         let count = events.len();
         self.writing += 1;
-        turn.detach(self.write(events), move |outcome| Written {
+        turn.detach(self.write(events), move |outcome| EventsWritten {
             events: count,
             outcome: outcome.unwrap_or_else(|lost| Err(BackendError(lost.to_string()))),
             askers,
         });
     }
 
-    fn write(&self, events: Vec<Arc<Event>>) -> BoxFuture<'static, Result<(), BackendError>> {
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let Some(truncate) = self.settings.truncate else {
             return self.backend.write(events);
         };
@@ -192,28 +192,28 @@ impl Actor for Auditor {
     const KIND: ActorKind = ActorKind::AUDITOR;
 }
 
-impl Receive<Store> for Auditor {
-    fn receive(&mut self, Store(event): Store, reply: Reply<bool>, turn: &mut Turn<'_, Self>) {
+impl Receive<StoreEvent> for Auditor {
+    fn receive(&mut self, StoreEvent(event): StoreEvent, reply: Reply<bool>, turn: &mut Turn<'_, Self>) {
         let asker = Some(reply);
-        self.take(Waiting { event, asker }, turn);
+        self.take(WaitingEvent { event, asker }, turn);
     }
 }
 
-impl Receive<Buffer> for Auditor {
-    fn receive(&mut self, Buffer(event): Buffer, _: Reply<()>, turn: &mut Turn<'_, Self>) {
-        self.take(Waiting { event, asker: None }, turn);
+impl Receive<BufferEvent> for Auditor {
+    fn receive(&mut self, BufferEvent(event): BufferEvent, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        self.take(WaitingEvent { event, asker: None }, turn);
     }
 }
 
-impl Receive<Flush> for Auditor {
-    fn receive(&mut self, _: Flush, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
+impl Receive<FlushAuditor> for Auditor {
+    fn receive(&mut self, _: FlushAuditor, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
         self.flushing.push(reply);
         self.go_on(turn);
     }
 }
 
-impl Receive<Written> for Auditor {
-    fn receive(&mut self, written: Written, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+impl Receive<EventsWritten> for Auditor {
+    fn receive(&mut self, written: EventsWritten, _: Reply<()>, turn: &mut Turn<'_, Self>) {
         self.writing -= 1;
         if let Err(error) = &written.outcome {
             metrics::observe_lost(self.backend.plugin(), written.events);

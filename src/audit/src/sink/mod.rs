@@ -7,19 +7,19 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::{BoxFuture, join_all};
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned, SpawnError, topology::TopologyError};
 
-use crate::{event::Event, metrics, policy::Policy, truncate::TruncateSettings};
-use actor::{Auditor, Buffer, Flush, Store};
+use crate::{event::AuditEvent, metrics, policy::AuditPolicy, truncate::TruncateSettings};
+use actor::{Auditor, BufferEvent, FlushAuditor, StoreEvent};
 
 /// The name under which losses in front of a backend are counted, as in kube-apiserver.
 const BUFFERED: &str = "buffered";
 
 /// Stores events.
-pub trait Backend: Send + Sync + 'static {
+pub trait AuditBackend: Send + Sync + 'static {
     /// The name under which its errors are counted.
     fn plugin(&self) -> &'static str;
 
     /// Stores events, in order.
-    fn write(&self, events: Vec<Arc<Event>>) -> BoxFuture<'static, Result<(), BackendError>>;
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>>;
 }
 
 /// Why events could not be stored.
@@ -90,7 +90,7 @@ pub enum SinkError {
 #[derive(Clone)]
 pub struct Audit {
     /// What is recorded.
-    pub policy: Arc<Policy>,
+    pub policy: Arc<AuditPolicy>,
     /// Where.
     pub sink: AuditSink,
 }
@@ -115,7 +115,7 @@ impl AuditSink {
     pub fn add(
         &mut self,
         system: &ActorSystem,
-        backend: Arc<dyn Backend>,
+        backend: Arc<dyn AuditBackend>,
         settings: SinkSettings,
     ) -> Result<(), SinkError> {
         let plugin = backend.plugin();
@@ -135,7 +135,7 @@ impl AuditSink {
     }
 
     /// Records an event. Returns false if a backend in the mode blocking-strict has not stored it.
-    pub async fn record(&self, event: Event) -> bool {
+    pub async fn record(&self, event: AuditEvent) -> bool {
         metrics::observe_event();
         let event = Arc::new(event);
         match self.0.as_slice() {
@@ -149,7 +149,7 @@ impl AuditSink {
     }
 
     /// Records an event that nobody can wait for: the end of a body that was streamed.
-    pub fn record_unawaited(&self, event: Event) {
+    pub fn record_unawaited(&self, event: AuditEvent) {
         metrics::observe_event();
         let event = Arc::new(event);
         for backend in &self.0 {
@@ -160,25 +160,25 @@ impl AuditSink {
     /// Waits until everything that was recorded is stored, or is lost.
     pub async fn flush(&self) {
         // An actor that does not answer is gone, with what it had.
-        join_all(self.0.iter().map(|backend| backend.auditor.ask(Flush))).await;
+        join_all(self.0.iter().map(|backend| backend.auditor.ask(FlushAuditor))).await;
     }
 }
 
 impl RunningBackend {
-    async fn record(&self, event: Arc<Event>) -> bool {
+    async fn record(&self, event: Arc<AuditEvent>) -> bool {
         if let Mode::Batch(_) = self.mode {
             self.buffer(event);
             return true;
         }
-        let stored = self.auditor.ask(Store(event)).await.unwrap_or_else(|error| {
+        let stored = self.auditor.ask(StoreEvent(event)).await.unwrap_or_else(|error| {
             self.lost(error);
             false
         });
         stored || self.mode == Mode::Blocking
     }
 
-    fn buffer(&self, event: Arc<Event>) {
-        if let Err(error) = self.auditor.tell(Buffer(event)) {
+    fn buffer(&self, event: Arc<AuditEvent>) {
+        if let Err(error) = self.auditor.tell(BufferEvent(event)) {
             self.lost(error.into());
         }
     }

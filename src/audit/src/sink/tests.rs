@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock, ManualClock};
 
 use super::*;
-use crate::{event::tests::event, level::Stage};
+use crate::{event::tests::event, level::AuditStage};
 
 /// Remembers how many events each write had, and does what it is told.
 struct Recorder {
@@ -44,12 +44,12 @@ impl Recorder {
     }
 }
 
-impl Backend for Recorder {
+impl AuditBackend for Recorder {
     fn plugin(&self) -> &'static str {
         "recorder"
     }
 
-    fn write(&self, events: Vec<Arc<Event>>) -> BoxFuture<'static, Result<(), BackendError>> {
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         self.writes.send_modify(|writes| writes.push(events.len()));
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut open = self.open.subscribe();
@@ -83,7 +83,7 @@ fn run<F: Future<Output = ()>>(mode: Mode, test: impl FnOnce(AuditSink, Arc<Reco
             group: 1,
             concurrency: 1,
         };
-        sink.add(&system, Arc::clone(&recorder) as Arc<dyn Backend>, settings)
+        sink.add(&system, Arc::clone(&recorder) as Arc<dyn AuditBackend>, settings)
             .expect("it is added");
         test(sink, recorder, clock).await;
         assert!(system.shutdown(Duration::from_secs(10)).await.is_empty());
@@ -91,8 +91,8 @@ fn run<F: Future<Output = ()>>(mode: Mode, test: impl FnOnce(AuditSink, Arc<Reco
     ran.expect("it runs");
 }
 
-fn some() -> Event {
-    event(Stage::ResponseComplete)
+fn some() -> AuditEvent {
+    event(AuditStage::ResponseComplete)
 }
 
 #[test]

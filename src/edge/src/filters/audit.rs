@@ -17,7 +17,7 @@ use actix_web::{
     http::{StatusCode, header::HeaderName},
 };
 use bytes::Bytes;
-use trireme_audit::Stage;
+use trireme_audit::AuditStage;
 use trireme_http::server::Upgrade;
 use trireme_machinery::{ApiError, go_text::quote};
 
@@ -40,7 +40,7 @@ pub(crate) async fn begin(state: &ChainState, exchange: &Exchange, request: &Req
     let Some(trail) = trail(state, exchange, request) else {
         return Ok(());
     };
-    if !trail.record(exchange, Stage::RequestReceived).await {
+    if !trail.record(exchange, AuditStage::RequestReceived).await {
         return Err(not_recorded(exchange));
     }
     // Set once: the chain passes here once.
@@ -60,7 +60,7 @@ pub(crate) async fn record_unauthenticated(
     };
     trail.note_value(&status::object(error));
     trail.answered(StatusCode::UNAUTHORIZED);
-    trail.record(exchange, Stage::ResponseStarted).await;
+    trail.record(exchange, AuditStage::ResponseStarted).await;
 }
 
 /// Records the answer: a whole one before the client has it, a streamed one when it ends.
@@ -69,11 +69,11 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
         return response;
     };
     if trail.answered(response.status()) {
-        trail.record(exchange, Stage::Panic).await;
+        trail.record(exchange, AuditStage::Panic).await;
         return response;
     }
     if exchange.info.is_long_running() {
-        trail.record(exchange, Stage::ResponseStarted).await;
+        trail.record(exchange, AuditStage::ResponseStarted).await;
     }
     let upgrade = response.extensions_mut().remove::<Upgrade>();
     if let Some(upgrade) = upgrade {
@@ -85,7 +85,7 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
         let end = EndOfStream(Rc::clone(exchange));
         return response.map_body(|_, body| BoxBody::new(AuditedBody { body, _end: end }));
     }
-    let is_stored = trail.record(exchange, Stage::ResponseComplete).await;
+    let is_stored = trail.record(exchange, AuditStage::ResponseComplete).await;
     // A policy may leave out the first stage: then this one is all there is of the request.
     if !is_stored && !trail.is_recorded() && !is_read(exchange) {
         return not_recorded(exchange);
@@ -141,7 +141,7 @@ struct EndOfStream(Rc<Exchange>);
 impl Drop for EndOfStream {
     fn drop(&mut self) {
         if let Some(trail) = self.0.audit.get() {
-            trail.record_unawaited(&self.0, Stage::ResponseComplete);
+            trail.record_unawaited(&self.0, AuditStage::ResponseComplete);
         }
     }
 }

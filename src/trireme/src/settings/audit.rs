@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use trireme_audit::{LogSettings, Mode, Policy, TruncateSettings};
+use trireme_audit::{AuditPolicy, LogSettings, Mode, TruncateSettings};
 
 /// The policy and the backends. Nothing is recorded without one of each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditSettings {
     /// What is recorded.
-    pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) policy: Option<Arc<AuditPolicy>>,
     /// The log.
     pub(crate) log: Option<AuditLog>,
 }

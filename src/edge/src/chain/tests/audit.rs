@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use trireme_actors::ActorSystem;
-use trireme_audit::{Audit, AuditSink, Backend, BackendError, Event, Mode, Policy, SinkSettings};
+use trireme_audit::{Audit, AuditBackend, AuditEvent, AuditPolicy, AuditSink, BackendError, Mode, SinkSettings};
 use trireme_auth::BoxFuture;
 
 use super::{Fixture, request};
@@ -31,12 +31,12 @@ impl Memory {
     }
 }
 
-impl Backend for Memory {
+impl AuditBackend for Memory {
     fn plugin(&self) -> &'static str {
         "memory"
     }
 
-    fn write(&self, events: Vec<Arc<Event>>) -> BoxFuture<'static, Result<(), BackendError>> {
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let mut kept = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for event in events {
             let mut written = Vec::new();
@@ -51,7 +51,7 @@ impl Backend for Memory {
 /// A chain that records by these rules.
 fn audited(rules: &Value, mode: Mode, refuses: bool) -> (Fixture, Arc<Memory>, ActorSystem) {
     let policy = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules});
-    let policy = Policy::parse(policy.to_string().as_bytes()).expect("it is a policy");
+    let policy = AuditPolicy::parse(policy.to_string().as_bytes()).expect("it is a policy");
     let memory = Arc::new(Memory {
         refuses,
         ..Memory::default()
@@ -64,7 +64,7 @@ fn audited(rules: &Value, mode: Mode, refuses: bool) -> (Fixture, Arc<Memory>, A
         group: 1,
         concurrency: 1,
     };
-    sink.add(&system, Arc::clone(&memory) as Arc<dyn Backend>, settings)
+    sink.add(&system, Arc::clone(&memory) as Arc<dyn AuditBackend>, settings)
         .expect("it is added");
     let mut fixture = Fixture::new();
     fixture.state.audit = Some(Arc::new(Audit {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use trireme_audit::{BatchSettings, LogFormat, LogSettings, Mode, Policy, Throttle, TruncateSettings};
+use trireme_audit::{AuditLogFormat, AuditPolicy, BatchSettings, LogSettings, Mode, Throttle, TruncateSettings};
 
 use super::{DURATION, Reader};
 use crate::settings::audit::{AuditLog, AuditSettings};
@@ -55,7 +55,7 @@ impl Reader {
         }
     }
 
-    fn audit_policy(&mut self) -> Option<Policy> {
+    fn audit_policy(&mut self) -> Option<AuditPolicy> {
         let Given { origin, text } = self.layers.given("audit-policy-file")?;
         let refused = |error| {
             self.errors.push(SettingError {
@@ -64,7 +64,7 @@ impl Reader {
                 allowed: format!("loading audit policy file: {error}"),
             });
         };
-        Policy::load(Path::new(&text)).map_err(refused).ok()
+        AuditPolicy::load(Path::new(&text)).map_err(refused).ok()
     }
 
     /// All flags are read even without a path: what is wrong with them is told anyway.
@@ -73,8 +73,8 @@ impl Reader {
             "audit-log-format",
             "allowed formats are \"legacy,json\"",
             |text| match text {
-                "legacy" => Some(LogFormat::Legacy),
-                "json" => Some(LogFormat::Json),
+                "legacy" => Some(AuditLogFormat::Legacy),
+                "json" => Some(AuditLogFormat::Json),
                 _ => None,
             },
         );
