@@ -15,6 +15,7 @@ use actix_web::{
     http::header::{self, HeaderMap},
     http::{Method, Version},
 };
+use serde_json::Value;
 use trireme_audit::AuditId;
 use trireme_flow::Flow;
 use trireme_http::server::{Peer, RunningRequest};
@@ -91,6 +92,13 @@ impl Exchange {
     /// Notes for the audit log; off if the request is not recorded.
     pub(crate) fn audit_notes(&self) -> AuditNotes {
         self.audit.get().map(|trail| trail.notes.clone()).unwrap_or_default()
+    }
+
+    /// Tells the audit log of an answer that is not written as JSON, if it wants answers.
+    pub(crate) fn note_answer(&self, value: impl FnOnce() -> Value) {
+        if let Some(trail) = self.audit.get().filter(|trail| trail.wants_answer()) {
+            trail.note_value(&value());
+        }
     }
 
     /// Adds an annotation to what is recorded of the request.

@@ -81,13 +81,17 @@ impl Shape {
         let value = match self.accept.view {
             View::Table(version) => self.table(call, version, &page),
             View::MetadataList(version) | View::Metadata(version) if format == Format::Protobuf => {
+                call.exchange.note_answer(|| metadata_list(call, version, &page));
                 return protobuf_metadata_list(call, version, &page).await;
             }
             View::MetadataList(version) | View::Metadata(version) => metadata_list(call, version, &page),
             View::Whole => match format {
                 Format::Json => return Ok(stream(call, page)),
                 Format::Yaml => whole(call, &page),
-                Format::Protobuf => return protobuf_list(call, &page).await,
+                Format::Protobuf => {
+                    call.exchange.note_answer(|| whole(call, &page));
+                    return protobuf_list(call, &page).await;
+                }
             },
         };
         Ok(respond::value(&call.exchange, format, StatusCode::OK, None, &value))
