@@ -2,6 +2,7 @@
 
 mod app;
 mod audit;
+mod authentication;
 mod authorization;
 mod build_error;
 mod cluster;

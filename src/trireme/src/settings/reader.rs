@@ -3,6 +3,7 @@
 mod audit;
 mod authorization;
 mod group;
+mod jwt;
 mod request_header;
 mod token_webhook;
 
@@ -50,6 +51,7 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Settings {
+        let jwt = self.jwt();
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
@@ -66,7 +68,9 @@ impl Reader {
             request_header: self.request_header(),
             token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
-            anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
+            basic_auth_file: self.optional("basic-auth-file", FILE, readable),
+            anonymous_auth: self.anonymous_auth(jwt.as_ref()),
+            jwt,
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),
