@@ -48,6 +48,7 @@ impl Edge {
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
+            audit: rooms.audit,
             impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),

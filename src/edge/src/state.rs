@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
+use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
 use trireme_registry::PublishedSurface;
@@ -20,6 +21,8 @@ pub(crate) struct ChainState {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// What is recorded where, if anything is.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// Says who may act as whom.
     pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.

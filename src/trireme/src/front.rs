@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
+use trireme_audit::Audit;
 use trireme_auth::{Authorizer, FrontProxyHeaders};
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -72,6 +73,7 @@ pub(crate) async fn start(
     watched: Watched,
     metrics: PrometheusHandle,
     spans: Option<OtlpSpans>,
+    audit: Option<Arc<Audit>>,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
@@ -124,6 +126,7 @@ pub(crate) async fn start(
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
+        audit,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };

@@ -24,6 +24,7 @@ use trireme_http::server::Lifecycle;
 
 use crate::{exchange::Current, state::ChainState};
 
+mod audit;
 mod slow_requests;
 
 /// Lets masters do everything, and everybody read the public paths.
@@ -97,6 +98,7 @@ impl Fixture {
             clock: clock.clone().into(),
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
+            audit: None,
             impersonator: Impersonator::new(Arc::new(PublicPaths)),
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(

@@ -1,6 +1,7 @@
 //! The filters that every request passes, one a file; [`crate::chain`] has their order.
 
 pub(crate) mod access_log;
+pub(crate) mod audit;
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;

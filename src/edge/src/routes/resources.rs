@@ -40,6 +40,9 @@ pub(super) async fn dispatch(
     let version = served.definition.versions.get(served.version);
     if let Some(warning) = version.and_then(|version| version.deprecation.as_deref()) {
         exchange.warn(warning);
+        if !served.definition.is_custom {
+            exchange.annotate("k8s.io/deprecated", "true");
+        }
     }
     let answered = match served.backend {
         Backend::Stored(registry) => {

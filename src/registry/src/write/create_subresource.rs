@@ -44,6 +44,7 @@ impl Writer {
         target.trace.pass(TraceStep::Decoded);
         let mut body = decoded.object;
         schema::apply_defaults(&self.info.types, type_id, &mut body);
+        target.audit.note_object(&body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;
