@@ -172,7 +172,7 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
 impl Strategy for CustomResource {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         match subresource {
-            Subresource::None if !self.versions.iter().any(|version| version.has_status) => ResetFields::These(&[]),
+            Subresource::None if !self.versions.iter().any(|version| version.has_status) => ResetFields(&[]),
             subresource => ResetFields::of_bare_status(subresource),
         }
     }

@@ -22,19 +22,14 @@ pub enum Deletion {
     Graceful(i64),
 }
 
-/// The fields that writes through an endpoint of a resource cannot change.
+/// The fields that writes through an endpoint of a resource cannot change, as dotted paths, and all below of them.
 #[derive(Debug, Clone, Copy)]
-pub enum ResetFields {
-    /// These, as dotted paths, and all below of them.
-    These(&'static [&'static str]),
-    /// All but these and what is below of them; `*` is any item of a list.
-    AllBut(&'static [&'static [&'static str]]),
-}
+pub struct ResetFields(pub &'static [&'static str]);
 
 impl ResetFields {
     /// Those of kinds whose `/status` changes nothing but the status.
     pub fn of_bare_status(subresource: Subresource) -> Self {
-        Self::These(match subresource {
+        Self(match subresource {
             Subresource::Status => &["metadata", "spec"],
             _ => &["status"],
         })
@@ -99,7 +94,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// The fields that a write of the object or of its subresource cannot change, so that its writer does not own them
     /// (`GetResetFields`).
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
-        ResetFields::These(match subresource {
+        ResetFields(match subresource {
             Subresource::Status => &["spec"],
             Subresource::None | Subresource::Update(_) | Subresource::Finalize => &["status"],
             Subresource::Scale | Subresource::Create(_) => &[],

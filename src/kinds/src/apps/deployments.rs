@@ -74,7 +74,7 @@ struct Deployments {
 
 impl Strategy for Deployments {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
-        ResetFields::These(match subresource {
+        ResetFields(match subresource {
             Subresource::Status => &["spec", "metadata.labels"],
             _ => &["status"],
         })

@@ -127,7 +127,7 @@ struct SigningRequests;
 
 impl Strategy for SigningRequests {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
-        ResetFields::These(match subresource {
+        ResetFields(match subresource {
             Subresource::Status => &["spec", "status.conditions"],
             Subresource::Update(_) => &["spec", "status.certificate"],
             _ => &["spec", "status"],

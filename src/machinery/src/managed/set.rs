@@ -222,28 +222,6 @@ impl FieldSet {
         });
     }
 
-    /// The paths that lead to or are below one of the patterns, which are names and `*` for any element.
-    #[must_use]
-    pub fn matching(&self, patterns: &[&[&str]]) -> Self {
-        let matching = self.0.iter().filter_map(|(element, entry)| {
-            let is_matched = |name: &str| name == "*" || matches!(element, PathElement::Field(field) if field == name);
-            let below: Vec<&[&str]> = patterns
-                .iter()
-                .filter_map(|pattern| pattern.split_first())
-                .filter_map(|(name, below)| is_matched(name).then_some(below))
-                .collect();
-            let entry = match below.iter().any(|rest| rest.is_empty()) {
-                true => entry.clone(),
-                false => SetEntry {
-                    is_member: entry.is_member && !below.is_empty(),
-                    below: entry.below.matching(&below),
-                },
-            };
-            (!entry.is_empty()).then(|| (element.clone(), entry))
-        });
-        Self(matching.collect())
-    }
-
     /// The set with the fields of structs that something below of them is in (`EnsureNamedFieldsAreMembers`).
     #[must_use]
     pub fn with_named_fields(mut self, node: SchemaNode<'_>) -> Self {

@@ -69,16 +69,11 @@ impl ManagedVersions for ResourceVersions<'_> {
     }
 
     fn changeable(&self, fields: FieldSet) -> FieldSet {
-        match self.reset {
-            ResetFields::These(paths) => {
-                let mut reset = FieldSet::default();
-                for path in paths {
-                    reset.insert(&PathElement::dotted(path));
-                }
-                fields.recursive_difference(&reset)
-            }
-            ResetFields::AllBut(patterns) => fields.matching(patterns),
+        let mut reset = FieldSet::default();
+        for path in self.reset.0 {
+            reset.insert(&PathElement::dotted(path));
         }
+        fields.recursive_difference(&reset)
     }
 }
 

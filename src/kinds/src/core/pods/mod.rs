@@ -81,17 +81,9 @@ impl Pods {
 impl Strategy for Pods {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         match subresource {
-            Subresource::Status => {
-                ResetFields::These(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
-            }
-            Subresource::Update("ephemeralcontainers") => ResetFields::AllBut(&[&["spec", "ephemeralContainers"]]),
-            Subresource::Update("resize") => ResetFields::AllBut(&[
-                &["spec", "containers", "*", "resources"],
-                &["spec", "containers", "*", "resizePolicy"],
-                &["spec", "initContainers", "*", "resources"],
-                &["spec", "initContainers", "*", "resizePolicy"],
-            ]),
-            _ => ResetFields::These(&["status"]),
+            Subresource::Status => ResetFields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]),
+            Subresource::Update("ephemeralcontainers" | "resize") => ResetFields(&[]),
+            _ => ResetFields(&["status"]),
         }
     }
 
