@@ -108,6 +108,9 @@ const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
 /// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
 const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
+/// The same of all versions.
+const LEAST_OF_ALL_VERSIONS_PERCENT: usize = 80;
+
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
 const NODE_AND_RBAC: &str = "--authorization-mode=Node,RBAC";
@@ -170,6 +173,18 @@ const WITH_OPTIONAL_PLUGINS: &[&str] = &[
 const OPTIONAL_PLUGINS: &str = "--enable-admission-plugins=DenyServiceExternalIPs,AlwaysPullImages,PodNodeSelector,\
     PodTolerationRestriction,ExtendedResourceToleration,LimitPodHardAntiAffinityTopology,\
     OwnerReferencesPermissionEnforcement";
+/// Recorded files of versions that are neither all stable nor served by default.
+const WITH_ALL_VERSIONS: &[&str] = &[
+    "versions/across",
+    "versions/admissionregistration",
+    "versions/autoscaling",
+    "versions/beta-and-alpha-kinds",
+    "versions/events",
+    "versions/networking",
+    "versions/resource",
+    "versions/storage-and-coordination",
+];
+const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
@@ -247,6 +262,16 @@ fn restricted_nodes_are_answered_as_by_kube_apiserver() {
 }
 
 #[test]
+fn all_versions_answer_as_those_of_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_ALL_VERSIONS),
+        &[ALL_VERSIONS],
+        LEAST_OF_ALL_VERSIONS_PERCENT,
+    );
+}
+
+#[test]
 fn optional_plugins_answer_as_those_of_kube_apiserver() {
     check(
         StoreChoice::Embedded,
@@ -276,6 +301,7 @@ fn every_recorded_file_can_be_read() {
         "admission-optional",
         "admission-autoprovision",
         "hooks",
+        "versions",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
@@ -295,6 +321,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_ALL_VERSIONS)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

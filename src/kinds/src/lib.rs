@@ -3,6 +3,7 @@
 mod address_warnings;
 mod admissionregistration;
 mod apiregistration;
+mod apiserverinternal;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -13,6 +14,7 @@ mod columns;
 mod conditions;
 mod coordination;
 mod core;
+mod deprecation;
 mod discovery;
 mod flowcontrol;
 mod generic;

@@ -9,6 +9,7 @@ mod enums;
 mod lifecycle;
 mod read_resources;
 mod resources;
+mod selection;
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,6 +20,7 @@ pub use enums::{ENUM_TABLE, enums};
 pub use lifecycle::{ApiLifecycle, Release, lifecycle};
 pub use read_resources::{resource, resources, type_name};
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
+pub use selection::ApiSelection;
 
 const TYPES: &str = include_str!("../data/types.txt");
 

@@ -119,7 +119,7 @@ pub(crate) async fn start(
     });
     handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
     handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
-    resources::serve_virtual(system, director, handlers).await?;
+    resources::serve_virtual(system, director, &settings.apis, handlers).await?;
     let rooms = Rooms {
         director: director.clone(),
         authenticator: Arc::new(Union::new(ways)),

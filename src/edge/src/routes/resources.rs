@@ -11,6 +11,7 @@ use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call, virtual_resource},
+    metrics,
     request_info::{RequestVerb, is_segment},
     respond::{self, Answered},
     status,
@@ -38,8 +39,10 @@ pub(super) async fn dispatch(
         return respond::finish(&exchange, Err(status::resource_not_found()));
     }
     let version = served.definition.versions.get(served.version);
-    if let Some(warning) = version.and_then(|version| version.deprecation.as_deref()) {
-        exchange.warn(warning);
+    if let Some(deprecation) = version.and_then(|version| version.deprecation.as_ref()) {
+        exchange.warn(&*deprecation.warning);
+        let part = served.definition.subresource(exchange.info.subresource());
+        metrics::record_deprecated(served.definition, served.version, part, &deprecation.removed_release);
     }
     let answered = match served.backend {
         Backend::Stored(registry) => {

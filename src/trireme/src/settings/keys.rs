@@ -105,6 +105,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
+    "runtime-config" APIS None, "Built-in APIs to switch on or off, KEY=true or KEY=false, separated by commas: api/all, api/ga, api/beta, api/alpha, v1, GROUP/VERSION, GROUP/VERSION/RESOURCE; the narrower wins; absent: all that are neither alpha nor beta";
     "feature-gates" GATES Some(""), "Features that are off by default, NAME=true or NAME=false, separated by commas: AllowUnsafeMalformedObjectDeletion";
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
     "tracing-config-file" FILE None, "Export spans of requests as this TracingConfiguration says";

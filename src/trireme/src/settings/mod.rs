@@ -35,6 +35,7 @@ use trireme_admission::EnabledPlugins;
 use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
+use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
 
@@ -131,6 +132,8 @@ pub(crate) struct Settings {
     pub(crate) slow_request: Option<Duration>,
     /// Features that are off by default.
     pub(crate) feature_gates: FeatureGates,
+    /// The built-in APIs that are served.
+    pub(crate) apis: ApiSelection,
     /// True if CPU profiles are served.
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use trireme_admission::EnabledPlugins;
 use trireme_auth::AbacPolicies;
 use trireme_registry::StorageMediaType;
+use trireme_schema::ApiSelection;
 
 use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
@@ -123,10 +124,26 @@ impl Reader {
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
             feature_gates: self.value("feature-gates", feature_gates::ALLOWED, FeatureGates::parse),
+            apis: self.apis(),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
             log: self.log(),
         }
+    }
+
+    /// The built-in APIs that `--runtime-config` switches.
+    fn apis(&mut self) -> ApiSelection {
+        let Some(Given { origin, text }) = self.layers.given("runtime-config") else {
+            return ApiSelection::default();
+        };
+        let refused = |allowed| {
+            self.errors.push(SettingError {
+                origin,
+                value: Some(text.clone()),
+                allowed,
+            });
+        };
+        ApiSelection::parse(&text).map_err(refused).unwrap_or_default()
     }
 
     /// The policies of the mode ABAC, which is not without them.
