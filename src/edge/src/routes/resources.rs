@@ -28,8 +28,7 @@ pub(super) async fn dispatch(
     let info = &exchange.info;
     let surface = api.director.surface();
     let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
-        let is_custom = surface.serves_custom_only(info.group(), info.version());
-        if is_custom || !surface.documents().serves(info.group(), info.version()) {
+        if !surface.serves_built_in(info.group()) {
             return status::page_not_found();
         }
         return respond::finish(&exchange, Err(status::resource_not_found()));

@@ -4,6 +4,7 @@ pub(crate) mod deviceclasses;
 pub(crate) mod devicetaintrules;
 pub(crate) mod resourceclaims;
 pub(crate) mod resourceclaimtemplates;
+pub(crate) mod resourcepoolstatusrequests;
 pub(crate) mod resourceslices;
 
 mod allocation;
@@ -27,6 +28,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         devicetaintrules::kind(),
         resourceclaims::kind(),
         resourceclaimtemplates::kind(),
+        resourcepoolstatusrequests::kind(),
         resourceslices::kind(),
     ]
 }

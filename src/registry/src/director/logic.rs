@@ -121,16 +121,11 @@ impl ApiSurface {
         self.installed.values().map(|installed| &installed.definition)
     }
 
-    /// Reports whether all that is served in a group and version are custom resources.
-    pub fn serves_custom_only(&self, group: &str, version: &str) -> bool {
-        let is_served = |served: &ServedVersion| {
-            served.is_served && *served.group_version.group == *group && *served.group_version.version == *version
-        };
-        let mut definitions = self
-            .definitions()
-            .filter(|one| one.versions.iter().any(is_served))
-            .peekable();
-        definitions.peek().is_some() && definitions.all(|definition| definition.is_custom)
+    /// Reports whether anything of a group is served that is no custom resource.
+    pub fn serves_built_in(&self, group: &str) -> bool {
+        let is_served = |version: &ServedVersion| version.is_served && *version.group_version.group == *group;
+        let mut definitions = self.definitions().filter(|one| !one.is_custom);
+        definitions.any(|one| one.versions.iter().any(is_served))
     }
 
     /// All registries, in the order of their storage prefixes.
