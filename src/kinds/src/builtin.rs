@@ -35,6 +35,18 @@ pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
     .collect()
 }
 
+/// Where the objects of each stored resource are below the root of all keys.
+pub fn storage_prefixes() -> impl Iterator<Item = (String, GroupResource)> {
+    trireme_schema::resources().iter().filter_map(|row| {
+        let storage = row.storage.as_ref().filter(|storage| storage.group == row.group)?;
+        let resource = GroupResource {
+            group: row.group.as_str().into(),
+            resource: row.plural.as_str().into(),
+        };
+        Some((storage.prefix.clone(), resource))
+    })
+}
+
 /// The groups that kube-apiserver stores as JSON whatever is asked for.
 const JSON_ONLY: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 

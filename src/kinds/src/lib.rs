@@ -37,7 +37,7 @@ mod values;
 mod volumes;
 mod workload;
 
-pub use builtin::{other_kinds, resources, virtual_resources};
+pub use builtin::{other_kinds, resources, storage_prefixes, virtual_resources};
 pub use core::bindings::PodBindings;
 pub use core::services::held_by_service;
 pub use schemas::schemas;

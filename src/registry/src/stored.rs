@@ -15,7 +15,10 @@ use std::{
 use bytes::Bytes;
 use serde_json::Value;
 use trireme_machinery::{json, protobuf};
-use trireme_storage::Revision;
+use trireme_storage::{
+    Revision,
+    encryption::{ENCRYPTED_PREFIX, UNDECRYPTED_PREFIX},
+};
 
 use self::foreign::StoredForm;
 use crate::{
@@ -51,6 +54,9 @@ pub enum ItemError {
         /// Its `kind`.
         kind: String,
     },
+    /// The value is encrypted, and no provider of its resource can decrypt it.
+    #[error("{0}")]
+    Undecrypted(String),
     /// The decoder has a bug that this value meets.
     #[error("the decoder panicked: {0}")]
     Panicked(String),
@@ -84,6 +90,9 @@ impl Item {
         value: &[u8],
         revision: Revision,
     ) -> Result<Self, ItemError> {
+        if let Some(reason) = undecrypted(value) {
+            return Err(ItemError::Undecrypted(reason));
+        }
         // A line break is the end of JSON that Go has written, and of a frame of a watch.
         let value = if protobuf::is_enveloped(value) {
             value
@@ -169,6 +178,15 @@ impl Item {
             line_kind,
         })
     }
+}
+
+/// The reason why a value is still encrypted, if it is.
+fn undecrypted(value: &[u8]) -> Option<String> {
+    if let Some(reason) = value.strip_prefix(UNDECRYPTED_PREFIX) {
+        return Some(String::from_utf8_lossy(reason).into_owned());
+    }
+    let is_encrypted = value.starts_with(ENCRYPTED_PREFIX);
+    is_encrypted.then(|| "identity transformer tried to read encrypted data".to_owned())
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

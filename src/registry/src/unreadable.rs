@@ -22,6 +22,8 @@ pub struct UnreadableValue {
     pub key: ItemKey,
     /// The revision of the last write.
     pub revision: Revision,
+    /// The step that failed.
+    problem: &'static str,
     /// The reason, for people.
     pub cause: Box<str>,
 }
@@ -37,6 +39,10 @@ impl UnreadableValue {
         Arc::new(Self {
             key,
             revision,
+            problem: match error {
+                ItemError::Undecrypted(_) => "data from the storage is not transformable",
+                _ => "object not decodable",
+            },
             cause: cause.into(),
         })
     }
@@ -49,9 +55,10 @@ impl UnreadableValue {
     /// `Error` of a `StorageError` in `k8s.io/apiserver/pkg/storage`.
     fn text(&self, info: &ResourceDefinition) -> String {
         format!(
-            "StorageError: corrupt object, Code: 7, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: object not \
-             decodable revision={}: {}",
+            "StorageError: corrupt object, Code: 7, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: {} \
+             revision={}: {}",
             self.storage_key(info),
+            self.problem,
             self.revision,
             self.cause
         )

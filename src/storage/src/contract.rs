@@ -230,6 +230,12 @@ pub trait Storage: Send + Sync + 'static {
     /// future: then nothing is sent until a revision above it.
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
 
+    /// Reports whether the newest entry at a key would be stored otherwise if it were written again as it is: encrypted by
+    /// another provider or key, or not at all. Whoever changes nothing then writes it all the same.
+    fn is_stale<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<bool, StorageError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// The newest committed revision, linearizably: no write acknowledged before the call has a
     /// higher one.
     fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>>;

@@ -6,12 +6,13 @@
 //! knows nothing of Kubernetes kinds.
 //!
 //! Callers: `registry` (the store watcher, the registries and the read index). Implementations:
-//! `embedded` (redb, one process) and `etcd`. Both pass the one suite in `conformance` (feature `testing`).
+//! `embedded` (redb, one process) and `etcd`, and before either of them `encryption`. All pass the one suite in `conformance` (feature `testing`).
 
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod contract;
 pub mod embedded;
+pub mod encryption;
 pub mod etcd;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, conformance};
+use arc_swap::ArcSwap;
+use trireme_storage::{
+    EmbeddedOptions, EmbeddedStore, RangeRequest, Storage as _, conformance,
+    encryption::{
+        EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources, NamedKey, Provider,
+        ResourceName,
+    },
+};
 
 async fn run_with(options: EmbeddedOptions) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -27,4 +34,42 @@ async fn conforms_on_one_thread_without_fsync() {
         ..EmbeddedOptions::default()
     })
     .await;
+}
+
+#[tokio::test]
+async fn conforms_with_encryption_before_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = EmbeddedOptions {
+        fsync: false,
+        ..EmbeddedOptions::default()
+    };
+    let store = Arc::new(EmbeddedStore::open(dir.path(), options).expect("the store opens"));
+    let counted = store.clone();
+    let watches = Arc::new(move || {
+        let watches = counted.stats().watches;
+        Box::pin(std::future::ready(watches)) as futures_util::future::BoxFuture<'static, usize>
+    });
+    let secret = vec![7; 32].into();
+    let name = "k".to_owned();
+    let config = EncryptionConfig {
+        resources: vec![EncryptedResources {
+            resources: vec![ResourceName::parse("*.*")],
+            providers: vec![Provider::AesGcm(vec![NamedKey { name, secret }]), Provider::Identity],
+        }],
+    };
+    let providers = EncryptionProviders::new(&config).expect("the configuration is sound");
+    let places = (0..100).map(|case| (format!("{case:02}"), ResourceName::parse("cases")));
+    let resources = KeyResources::new("/conformance", places);
+    let encrypted = EncryptedStore::new(store.clone(), Arc::new(ArcSwap::from_pointee(providers)), resources);
+    conformance::run(Arc::new(encrypted), watches).await;
+    let page = store.range(RangeRequest {
+        prefix: "/conformance/".to_owned(),
+        ..RangeRequest::default()
+    });
+    let page = page.await.expect("a page");
+    assert!(
+        page.entries
+            .iter()
+            .any(|entry| entry.value.starts_with(b"k8s:enc:aesgcm:v1:k:"))
+    );
 }

@@ -32,7 +32,7 @@ use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{compaction, front, outage, rebalance};
+use crate::{compaction, encryption, front, outage, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -76,6 +76,7 @@ impl App {
             .clock(clock.clone())
             .arbiters(arbiters())
             .build()?;
+        let store = encryption::before(store, settings, &system)?;
         keep_metrics_small(&system, metrics.clone());
         if let (Some(membership), Some(group)) = (&membership, &settings.group) {
             membership.follow_files(&group.certificates, &system)?;

@@ -19,6 +19,9 @@ pub(crate) enum BuildError {
     /// The store could not be opened.
     #[error("the store could not be opened")]
     Store(#[from] StorageError),
+    /// The file that says how values are encrypted cannot be used.
+    #[error("the encryption provider configuration cannot be used: {0}")]
+    Encryption(String),
     /// The replica group cannot be taken part in.
     #[error("the replica group cannot be taken part in")]
     Group(#[from] GroupError),

@@ -7,6 +7,7 @@ mod cluster;
 mod compaction;
 mod components;
 mod duties;
+mod encryption;
 mod first_objects;
 mod front;
 mod group;

@@ -15,6 +15,14 @@ const LATENCY_BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
 ];
 
+/// Encryption takes microseconds.
+const TRANSFORMATION: &str = "apiserver_storage_transformation_duration_seconds";
+
+/// Powers of two of 5 µs, as in kube-apiserver.
+fn transformation_buckets() -> Vec<f64> {
+    (0..25).map(|power| 5e-6 * f64::from(1_u32 << power)).collect()
+}
+
 /// Sends logs to standard error from now on.
 pub(crate) fn start_logs(log: Log) {
     let builder = tracing_subscriber::fmt()
@@ -31,6 +39,8 @@ pub(crate) fn start_logs(log: Log) {
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
     let builder =
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
+    let builder =
+        builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &transformation_buckets())?;
     trireme_edge::metrics::configure(builder)?.install_recorder()
 }
 

@@ -235,7 +235,7 @@ impl AddressAllocator {
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
                 },
             },
-            "spec": { "parentRef": { "group": "", "resource": "services", "namespace": namespace, "name": name } },
+            "spec": { "parentRef": { "resource": "services", "namespace": namespace, "name": name } },
         });
         let bytes = Bytes::from(encode::object(&object));
         let key = self.key(&address.to_string());

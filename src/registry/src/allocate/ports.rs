@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_kube_apiserver_has_stored_is_read() {
-        // kube-apiserver 1.36.2 with the node ports 30007 and 32767 held: an envelope, and in it the range and a big-endian number.
+        // Its form, with the node ports 30007 and 32767 held: an envelope, and in it the range and a big-endian number.
         let mut data = vec![0_u8; 346];
         data[0] = 0x80;
         data[345] = 0x80;

@@ -218,7 +218,7 @@ impl Writer {
         change: StoreChange,
     ) -> Result<RoundResult, ApiError> {
         match change {
-            StoreChange::Nothing => Ok(RoundResult::Done(UpdateOutcome::Stored(current.item.clone()))),
+            StoreChange::Nothing => self.leave_object(request, storage_key, current).await,
             StoreChange::Pretend(object) => Ok(RoundResult::Done(UpdateOutcome::Synthesized(object))),
             StoreChange::Refuse(error) => Err(error),
             StoreChange::Remove => self.remove_object(request, storage_key, &current.item).await,
@@ -237,6 +237,20 @@ impl Writer {
                 other => Ok(other),
             },
         }
+    }
+
+    /// Writes nothing, unless the object would be stored otherwise than it is: that is how people rotate keys.
+    async fn leave_object(
+        &self,
+        request: &WriteRequest,
+        storage_key: &str,
+        current: &CurrentObject,
+    ) -> Result<RoundResult, ApiError> {
+        if request.context.dry_run || !self.store.is_stale(storage_key).await.map_err(store_error)? {
+            return Ok(RoundResult::Done(UpdateOutcome::Stored(current.item.clone())));
+        }
+        self.put_object(request, storage_key, current, Value::clone(&current.object))
+            .await
     }
 
     async fn put_object(

@@ -54,6 +54,8 @@ pub(super) const KEYS: &[Key] = keys! {
     "etcd-keyfile" FILE None, "Key of the client certificate for etcd";
     "etcd-prefix" PATH Some("/registry"), "What all keys in the store begin with";
     "storage-media-type" TYPE Some("application/json"), "How objects are stored: application/json or application/vnd.kubernetes.protobuf, which has no form for custom resources, their definitions and APIServices; both are read";
+    "encryption-provider-config" FILE None, "Encrypt values at rest as this EncryptionConfiguration says: identity, aescbc, aesgcm and secretbox";
+    "encryption-provider-config-automatic-reload" BOOL Some("false"), "Use changes of that file without a restart";
     "etcd-compaction-interval" DURATION Some("5m"), "How often history is compacted; 0 never";
     "unsafe-no-fsync" BOOL Some("false"), "Embedded store only: do not wait for the disk (a crash of the machine may lose writes)";
     "cluster-peers" ADDRESSES None, "Where the first members of the replica group are reached, HOST:PORT separated by commas, the same on each; later members name some to join by; absent: alone, or with --cluster-advertise wait to be added";

@@ -13,6 +13,7 @@
 mod authorization;
 mod cli;
 mod controllers;
+mod encryption;
 mod errors;
 mod feature_gates;
 mod keys;
@@ -41,6 +42,7 @@ use crate::cluster::{Access, Action};
 
 pub(crate) use authorization::ModeName;
 pub(crate) use controllers::Controllers;
+pub(crate) use encryption::{Encryption, parse as parse_encryption};
 pub(crate) use errors::SettingsErrors;
 pub(crate) use feature_gates::FeatureGates;
 pub(crate) use pki_init::PkiInit;
@@ -76,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) store: Store,
+    /// How values are encrypted at rest; `None` not at all.
+    pub(crate) encryption: Option<Encryption>,
     /// The group of replicas that this one is in; `None` if it is alone.
     pub(crate) group: Option<GroupSettings>,
     /// The serving certificate, if not our own.

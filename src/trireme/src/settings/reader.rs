@@ -17,6 +17,7 @@ use trireme_schema::ApiSelection;
 
 use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
+use super::encryption::{self, Encryption};
 use super::errors::{SettingError, SettingsErrors};
 use super::feature_gates::{self, FeatureGates};
 use super::keys;
@@ -60,6 +61,7 @@ impl Reader {
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
             store: self.store(),
+            encryption: self.encryption(),
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
@@ -174,6 +176,22 @@ impl Reader {
         tracing_file::read(Path::new(&text), &origin)
             .map_err(|errors| self.errors.extend(errors))
             .ok()
+    }
+
+    fn encryption(&mut self) -> Option<Encryption> {
+        let name = "encryption-provider-config-automatic-reload";
+        let reload = self.value(name, "give true or false", |text| text.parse().ok());
+        let Some(Given { origin, text }) = self.layers.given("encryption-provider-config") else {
+            if reload {
+                self.refuse_if_given(name, "goes with --encryption-provider-config, which is not given");
+            }
+            return None;
+        };
+        let file = PathBuf::from(text);
+        if let Err(errors) = encryption::check(&file, &origin) {
+            self.errors.extend(errors);
+        }
+        Some(Encryption { file, reload })
     }
 
     fn limits(&mut self) -> Limits {

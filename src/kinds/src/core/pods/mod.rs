@@ -82,6 +82,7 @@ impl Strategy for Pods {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         match subresource {
             Subresource::Status => ResetFields(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]),
+            // The strategies in `pkg/registry/core/pod` have filters of fields here; its endpoints do not hand them on.
             Subresource::Update("ephemeralcontainers" | "resize") => ResetFields(&[]),
             _ => ResetFields(&["status"]),
         }

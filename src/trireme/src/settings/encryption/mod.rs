@@ -1,0 +1,166 @@
+//! Reads the file of `--encryption-provider-config`: kube-apiserver's `EncryptionConfiguration`.
+//!
+//! No error shows anything of a key.
+
+mod validation;
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::Value;
+use trireme_machinery::yaml;
+use trireme_storage::encryption::{EncryptedResources, EncryptionConfig, NamedKey, Provider, ResourceName};
+use zeroize::Zeroizing;
+
+use self::validation::validate_encryption_configuration;
+use super::errors::SettingError;
+
+const API_VERSION: &str = "apiserver.config.k8s.io/v1";
+const KIND: &str = "EncryptionConfiguration";
+
+/// How values are encrypted at rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Encryption {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// True if its changes are followed.
+    pub(crate) reload: bool,
+}
+
+/// The file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ConfigFile {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    resources: Vec<ResourceEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResourceEntry {
+    #[serde(default)]
+    resources: Vec<String>,
+    #[serde(default)]
+    providers: Vec<ProviderEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProviderEntry {
+    aesgcm: Option<KeyList>,
+    aescbc: Option<KeyList>,
+    secretbox: Option<KeyList>,
+    identity: Option<Empty>,
+    kms: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Empty {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyList {
+    #[serde(default)]
+    keys: Vec<KeyEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyEntry {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    secret: Zeroizing<String>,
+}
+
+impl std::fmt::Debug for KeyEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} [REDACTED]", self.name)
+    }
+}
+
+/// Reads the content of the file, or says everything that is wrong with it.
+pub(crate) fn parse(content: &[u8]) -> Result<EncryptionConfig, Vec<String>> {
+    let decoded = yaml::decode(content).map_err(|error| vec![error.to_string()])?;
+    if !decoded.duplicates.is_empty() {
+        return Err(decoded.duplicates);
+    }
+    let file = serde_json::from_value::<ConfigFile>(decoded.value).map_err(|error| vec![form_error(&error)])?;
+    if file.api_version != API_VERSION || file.kind != KIND {
+        return Err(vec![format!("give apiVersion {API_VERSION} and kind {KIND}")]);
+    }
+    let errors = validate_encryption_configuration(&file);
+    if !errors.is_empty() {
+        return Err(errors.iter().map(ToString::to_string).collect());
+    }
+    let resources = file.resources.into_iter().map(ResourceEntry::into_resources);
+    Ok(EncryptionConfig {
+        resources: resources.collect(),
+    })
+}
+
+/// The error of the decoder, but for the values that it shows: one of them may be a key.
+fn form_error(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let is_about_names = ["unknown field", "missing field"]
+        .iter()
+        .any(|start| text.starts_with(start));
+    if is_about_names {
+        text
+    } else {
+        "a field is not of its type".to_owned()
+    }
+}
+
+impl ResourceEntry {
+    fn into_resources(self) -> EncryptedResources {
+        EncryptedResources {
+            resources: self.resources.iter().map(|name| ResourceName::parse(name)).collect(),
+            providers: self.providers.into_iter().map(ProviderEntry::into_provider).collect(),
+        }
+    }
+}
+
+impl ProviderEntry {
+    fn into_provider(self) -> Provider {
+        match self {
+            Self { aesgcm: Some(keys), .. } => Provider::AesGcm(keys.into_named()),
+            Self { aescbc: Some(keys), .. } => Provider::AesCbc(keys.into_named()),
+            Self {
+                secretbox: Some(keys), ..
+            } => Provider::Secretbox(keys.into_named()),
+            _ => Provider::Identity,
+        }
+    }
+}
+
+impl KeyList {
+    fn into_named(self) -> Vec<NamedKey> {
+        let named = self.keys.into_iter().map(|key| NamedKey {
+            name: key.name,
+            secret: Zeroizing::new(STANDARD.decode(key.secret.as_bytes()).unwrap_or_default()),
+        });
+        named.collect()
+    }
+}
+
+/// Reads the file when the settings are read, so that its errors are told with all others.
+pub(super) fn check(path: &Path, origin: &str) -> Result<(), Vec<SettingError>> {
+    let told = |allowed: String| SettingError {
+        origin: origin.to_owned(),
+        value: Some(path.display().to_string()),
+        allowed,
+    };
+    let content = std::fs::read(path).map(Zeroizing::new);
+    let content = content.map_err(|error| vec![told(format!("give a file that can be read ({error})"))])?;
+    if content.is_empty() {
+        return Err(vec![told("the file is empty".to_owned())]);
+    }
+    let config = parse(&content).map_err(|errors| errors.into_iter().map(told).collect::<Vec<_>>())?;
+    let providers = trireme_storage::encryption::EncryptionProviders::new(&config);
+    providers.map(drop).map_err(|error| vec![told(error.to_string())])
+}
