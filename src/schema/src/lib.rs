@@ -6,6 +6,7 @@
 mod decode;
 mod definitions;
 mod enums;
+mod gates;
 mod lifecycle;
 mod read_resources;
 mod resources;
@@ -17,6 +18,7 @@ use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description, packed_definitions};
 pub use enums::{ENUM_TABLE, enums};
+pub use gates::{FeatureGate, GateStage, feature_gates};
 pub use lifecycle::{ApiLifecycle, Release, lifecycle};
 pub use read_resources::{resource, resources, type_name};
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};

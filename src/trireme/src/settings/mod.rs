@@ -138,6 +138,8 @@ pub(crate) struct Settings {
     pub(crate) feature_gates: FeatureGates,
     /// The built-in APIs that are served.
     pub(crate) apis: ApiSelection,
+    /// Every flag with its text, by name: what `/flagz` shows.
+    pub(crate) flags: Vec<(String, String)>,
     /// True if CPU profiles are served.
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.

@@ -19,7 +19,7 @@ use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
 use super::encryption::{self, Encryption};
 use super::errors::{SettingError, SettingsErrors};
-use super::feature_gates::{self, FeatureGates};
+use super::feature_gates::FeatureGates;
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
@@ -52,6 +52,9 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Settings {
+        let feature_gates = self.parsed("feature-gates", FeatureGates::parse);
+        let selected = self.parsed("runtime-config", ApiSelection::parse);
+        let apis = feature_gates.on().fold(selected, ApiSelection::with_gate);
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
@@ -125,18 +128,19 @@ impl Reader {
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
-            feature_gates: self.value("feature-gates", feature_gates::ALLOWED, FeatureGates::parse),
-            apis: self.apis(),
+            feature_gates,
+            apis,
+            flags: self.layers.effective(),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
             log: self.log(),
         }
     }
 
-    /// The built-in APIs that `--runtime-config` switches.
-    fn apis(&mut self) -> ApiSelection {
-        let Some(Given { origin, text }) = self.layers.given("runtime-config") else {
-            return ApiSelection::default();
+    /// A setting whose errors say themselves what is wrong; its default if nobody gives it.
+    fn parsed<T: Default>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> T {
+        let Some(Given { origin, text }) = self.layers.given(name) else {
+            return T::default();
         };
         let refused = |allowed| {
             self.errors.push(SettingError {
@@ -145,7 +149,7 @@ impl Reader {
                 allowed,
             });
         };
-        ApiSelection::parse(&text).map_err(refused).unwrap_or_default()
+        parse(&text).map_err(refused).unwrap_or_default()
     }
 
     /// The policies of the mode ABAC, which is not without them.
