@@ -1,9 +1,9 @@
 //! Puts the built-in resources together: the rows of the resource table with the parts that each kind adds.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind, schema::TypeTable};
+use trireme_machinery::{GroupResource, GroupVersion, schema::TypeTable};
 use trireme_registry::{
     Deprecation, ResourceDefinition, SelectableField, SelectableFields, ServedVersion, StorageMediaType,
     SubresourceDefinition, SubresourceKind, Verb, Verbs,
@@ -67,72 +67,6 @@ pub fn virtual_resources(apis: &ApiSelection) -> Vec<ResourceDefinition> {
             _ => generic::kind(row),
         };
         resource(row, None, "", apis, kind)
-    })
-    .collect()
-}
-
-/// Versions that are served no longer, with the kinds that kube-apiserver still knows in them.
-const RETIRED: &[(&str, &str, &[&str])] = &[
-    (
-        "apps",
-        "v1beta1",
-        &["ControllerRevision", "Deployment", "Scale", "StatefulSet"],
-    ),
-    (
-        "apps",
-        "v1beta2",
-        &[
-            "ControllerRevision",
-            "DaemonSet",
-            "Deployment",
-            "ReplicaSet",
-            "Scale",
-            "StatefulSet",
-        ],
-    ),
-    ("batch", "v1beta1", &["CronJob"]),
-    (
-        "extensions",
-        "v1beta1",
-        &[
-            "DaemonSet",
-            "Deployment",
-            "Ingress",
-            "NetworkPolicy",
-            "ReplicaSet",
-            "Scale",
-        ],
-    ),
-    ("networking.k8s.io", "v1beta1", &["Ingress", "IngressClass"]),
-    ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
-];
-
-/// Kinds without a resource of their own.
-const WITHOUT_RESOURCE: [(&str, &str, &[&str]); 4] = [
-    (
-        "",
-        "v1",
-        &[
-            "APIGroup",
-            "APIGroupList",
-            "APIResourceList",
-            "APIVersions",
-            "List",
-            "Status",
-        ],
-    ),
-    ("authentication.k8s.io", "v1", &["TokenRequest"]),
-    ("autoscaling", "v1", &["Scale"]),
-    ("policy", "v1", &["Eviction"]),
-];
-
-/// The built-in kinds that clients may name although no resource serves them: those of the API machinery and of
-/// subresources, and retired ones.
-pub fn other_kinds() -> HashSet<GroupVersionKind> {
-    let rows = RETIRED.iter().chain(&WITHOUT_RESOURCE);
-    rows.flat_map(|(group, version, kinds)| {
-        let version = GroupVersion::new(group, version);
-        kinds.iter().map(move |kind| version.with_kind(kind))
     })
     .collect()
 }
@@ -346,7 +280,7 @@ mod tests {
     use trireme_registry::{Item, KnownKinds};
 
     use super::*;
-    use crate::testing::settings;
+    use crate::{other_kinds::other_kinds, testing::settings};
 
     /// A text, or a text where a list of addresses is looked for, at each part that a field is read from.
     fn sample(info: &ResourceDefinition) -> Value {

@@ -21,6 +21,7 @@ mod generic;
 mod kind;
 mod networking;
 mod node;
+mod other_kinds;
 mod pod_template;
 mod policy;
 mod rbac;
@@ -37,8 +38,9 @@ mod values;
 mod volumes;
 mod workload;
 
-pub use builtin::{other_kinds, resources, storage_prefixes, virtual_resources};
+pub use builtin::{resources, storage_prefixes, virtual_resources};
 pub use core::bindings::PodBindings;
 pub use core::services::held_by_service;
+pub use other_kinds::other_kinds;
 pub use schemas::schemas;
 pub use settings::{Settings, TokenIssuer};
