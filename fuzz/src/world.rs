@@ -26,7 +26,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
     trireme_kinds::resources(&Settings {
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
-        event_ttl: Duration::from_secs(3600),
+        event_ttl: Duration::from_secs(3600).into(),
         addresses: AddressAllocator::new(
             store.clone(),
             Clock::system(),

@@ -15,6 +15,7 @@
 //! | [`canary`] | secrets that are planted everywhere, and the search for them |
 //! | [`wire`] | the way to a server, to be cut |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
+//! | [`review_hook`] | a webhook that answers reviews as it is told |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
@@ -27,6 +28,7 @@ pub mod kubectl;
 pub mod ports;
 pub mod process;
 pub mod recorded;
+pub mod review_hook;
 pub mod server;
 pub mod websocket;
 pub mod wire;

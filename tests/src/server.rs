@@ -165,7 +165,12 @@ impl Server {
         let (ca, port) = (self.ca_file(), self.port);
         self.process.wait_until("ready", START_PATIENCE, || {
             let client = Client::new(port, &ca);
-            client.is_ok_and(|client| client.get("/readyz").is_ok_and(|answer| answer.code == 200))
+            client.is_ok_and(|client| {
+                client
+                    .with_token(ADMIN_TOKEN)
+                    .get("/readyz")
+                    .is_ok_and(|answer| answer.code == 200)
+            })
         })
     }
 

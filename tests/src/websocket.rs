@@ -24,6 +24,8 @@ pub struct Socket {
 pub enum Received {
     /// A text frame with a watch event.
     Event(Value),
+    /// A binary frame.
+    Bytes(Vec<u8>),
     /// The answer to a ping.
     Pong(Vec<u8>),
     /// The server's close frame with its code.
@@ -60,6 +62,7 @@ impl Socket {
         loop {
             return match self.inner.read().expect("the server goes on") {
                 Message::Text(text) => Received::Event(serde_json::from_str(&text).expect("an event is JSON")),
+                Message::Binary(bytes) => Received::Bytes(bytes.to_vec()),
                 Message::Pong(bytes) => Received::Pong(bytes.to_vec()),
                 Message::Close(frame) => Received::Closed(frame.map(|frame| CloseCode::into(frame.code))),
                 // Answered within `read`.

@@ -25,7 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("schema", &["machinery"]),
     ("kinds", &["machinery", "registry", "cel", "schema"]),
     ("flow", &["actors", "machinery"]),
-    ("auth", &["actors", "machinery", "registry", "http"]),
+    ("auth", &["actors", "cel", "machinery", "registry", "http"]),
     ("admission", &["actors", "cel", "machinery", "registry", "http"]),
     ("audit", &[]),
     (

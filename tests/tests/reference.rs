@@ -1,7 +1,8 @@
 //! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
 
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{load, replay};
+use trireme_tests::recorded::{Peers, load, replay_with};
+use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
@@ -100,7 +101,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1161;
+const RECORDED: usize = 1192;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -110,6 +111,8 @@ const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
 /// The same of all versions.
 const LEAST_OF_ALL_VERSIONS_PERCENT: usize = 74;
+/// The same of the modes of authentication and authorization: few scenarios.
+const LEAST_OF_MODES_PERCENT: usize = 80;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -188,6 +191,11 @@ const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
+/// Recorded files of webhooks that authenticate and authorize, each with flags of its own.
+const WITH_REVIEW_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook", "auth-modes/webhook-flags"];
+/// Recorded files of the mode ABAC.
+const WITH_ABAC: &[&str] = &["auth-modes/abac"];
+
 /// The managed fields of reviews and of what plugins change are not compared yet.
 fn compares_managers(file: &str) -> bool {
     !file.starts_with("auth") && !file.starts_with("admission")
@@ -195,6 +203,11 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
+    check_with(None, store, files, flags, least);
+}
+
+/// The same with a webhook that the server asks.
+fn check_with(hook: Option<&ReviewHook>, store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server =
@@ -204,7 +217,8 @@ fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
     let (mut matching, mut all) = (0, 0);
     for file in files {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
-        let replayed = replay(&client, &scenarios, compares_managers(file));
+        let peers = Peers { client: &client, hook };
+        let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
@@ -287,6 +301,105 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
     );
 }
 
+/// The recorded policies.
+const POLICIES_OF_A_FILE: &str = r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"alice","namespace":"*","resource":"pods","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"bob","namespace":"default","resource":"*","apiGroup":"*"}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"ops","namespace":"*","resource":"deployments","apiGroup":"apps"}}
+# a comment line
+
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"system:authenticated","nonResourcePath":"/version","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"prom","nonResourcePath":"/livez/*"}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"system:kube-proxy","namespace":"*","resource":"*","apiGroup":"*","readonly":true}}
+{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"*","nonResourcePath":"/healthz"}}
+{"user":"legacy-user","resource":"services"}
+"#;
+
+/// The recorded configuration of authorizers.
+const AUTHORIZERS: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: first
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h1-')"
+    - expression: "!has(request.resourceAttributes) || request.resourceAttributes.resource != 'configmaps'"
+- type: Webhook
+  name: second
+  webhook:
+    authorizedTTL: 3s
+    unauthorizedTTL: 3s
+    timeout: 2s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: NoOpinion
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FOLDER/authorize2.kubeconfig}
+    matchConditions:
+    - expression: "request.user.startsWith('h2-') || 'both' in request.groups"
+- {type: Node, name: node}
+- {type: RBAC, name: rbac}
+"#;
+
+#[test]
+fn webhooks_that_authenticate_and_authorize_are_asked_as_by_kube_apiserver() {
+    let hook = ReviewHook::start().unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = dir.path().display().to_string();
+    for path in ["authorize", "authorize2", "authenticate"] {
+        let kubeconfig = hook.kubeconfig(&format!("/{path}"));
+        std::fs::write(dir.path().join(format!("{path}.kubeconfig")), kubeconfig).expect("written");
+    }
+    std::fs::write(dir.path().join("authz.yaml"), AUTHORIZERS.replace("FOLDER", &folder)).expect("written");
+    let tokens = format!("--authentication-token-webhook-config-file={folder}/authenticate.kubeconfig");
+    let by_file = [
+        format!("--authorization-config={folder}/authz.yaml"),
+        "--authentication-token-webhook-version=v1".to_owned(),
+    ];
+    let by_flags = [
+        "--authorization-mode=Webhook,RBAC".to_owned(),
+        format!("--authorization-webhook-config-file={folder}/authorize.kubeconfig"),
+        "--authorization-webhook-cache-authorized-ttl=3s".to_owned(),
+        "--authorization-webhook-cache-unauthorized-ttl=3s".to_owned(),
+        "--api-audiences=https://kubernetes.default.svc,extra".to_owned(),
+    ];
+    for (file, flags) in WITH_REVIEW_WEBHOOKS
+        .iter()
+        .zip([by_file.as_slice(), by_flags.as_slice()])
+    {
+        let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        flags.extend([
+            ALL_PLUGINS,
+            tokens.as_str(),
+            "--authentication-token-webhook-cache-ttl=3s",
+        ]);
+        check_with(
+            Some(&hook),
+            StoreChoice::Embedded,
+            &files(&[file]),
+            &flags,
+            LEAST_OF_MODES_PERCENT,
+        );
+    }
+}
+
+#[test]
+fn policies_of_a_file_authorize_as_in_kube_apiserver() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("policy.jsonl");
+    std::fs::write(&file, POLICIES_OF_A_FILE).expect("written");
+    let policies = format!("--authorization-policy-file={}", file.display());
+    let flags = [ALL_PLUGINS, "--authorization-mode=ABAC", policies.as_str()];
+    check(StoreChoice::Embedded, &files(WITH_ABAC), &flags, LEAST_OF_MODES_PERCENT);
+}
+
 #[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
@@ -300,6 +413,7 @@ fn every_recorded_file_can_be_read() {
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "auth-modes",
         "hooks",
         "versions",
     ] {
@@ -322,6 +436,8 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
         .chain(WITH_ALL_VERSIONS)
+        .chain(WITH_REVIEW_WEBHOOKS)
+        .chain(WITH_ABAC)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

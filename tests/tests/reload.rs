@@ -11,6 +11,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use trireme_tests::http::Client;
+use trireme_tests::review_hook::ReviewHook;
+use trireme_tests::server::USER_TOKEN;
 use trireme_tests::{Server, StoreChoice};
 
 /// Files are looked at every 400 ms.
@@ -239,6 +241,52 @@ fn tokens_come_and_go_with_their_file() {
     });
     assert_eq!(code("next-token"), 200);
     assert!(!server.log().contains("half-a-line"), "a line may hold a token");
+}
+
+#[test]
+fn authorizers_come_and_go_with_their_configuration() {
+    let hook = ReviewHook::start().unwrap_or_else(|error| panic!("{error}"));
+    let allowed = serde_json::json!({"/hook": {"status": {"allowed": true}}});
+    hook.set(allowed.as_object().cloned().unwrap_or_default());
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, kubeconfig) = (dir.path().join("authz.yaml"), dir.path().join("hook.kubeconfig"));
+    fs::write(&kubeconfig, hook.kubeconfig("/hook")).expect("written");
+    let rbac = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n\
+        - {type: RBAC, name: rbac}\n";
+    let with_webhook = format!(
+        "{rbac}- type: Webhook\n  name: w\n  webhook: {{timeout: 5s, subjectAccessReviewVersion: v1, failurePolicy: Deny, \
+         cacheAuthorizedRequests: false, connectionInfo: {{type: KubeConfigFile, kubeConfigFile: {}}}}}\n",
+        kubeconfig.display()
+    );
+    fs::write(&file, &with_webhook).expect("written");
+    let flag = format!("--authorization-config={}", file.display());
+    let mut server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
+    let alice = server.client().with_token(USER_TOKEN);
+    let code = || alice.get("/api/v1/namespaces").expect("an answer").code;
+    assert_eq!(code(), 200, "the webhook allows it");
+    let decisions = "apiserver_authorization_decisions_total{type=\"Webhook\",name=\"w\",decision=\"allowed\"}";
+    assert_eq!(metric(&server.client(), decisions), "1");
+
+    replace(&file, rbac);
+    until(&mut server, "the webhook is asked no more", |_| code() == 403);
+    // What cannot be used changes nothing.
+    replace(
+        &file,
+        &with_webhook.replace("type: RBAC, name: rbac", "type: AlwaysAllow, name: alwaysallow"),
+    );
+    until(&mut server, "word of the missing type", |server| {
+        server.log().contains("missing required types: [RBAC]")
+    });
+    assert_eq!(code(), 403);
+    let text = server.client().get("/metrics").expect("metrics").text();
+    for status in ["success", "failure"] {
+        let counted = text.lines().any(|line| {
+            line.starts_with("apiserver_authorization_config_controller_automatic_reloads_total{")
+                && line.contains(&format!("status=\"{status}\""))
+                && line.ends_with(" 1")
+        });
+        assert!(counted, "no reload with {status} in {text}");
+    }
 }
 
 /// Puts a new file in the place of an old one, as those do that are careful.

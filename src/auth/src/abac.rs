@@ -4,6 +4,7 @@ use serde_json::Value;
 use trireme_registry::request::UserInfo;
 
 use crate::{
+    AUTHENTICATED,
     authenticator::BoxFuture,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
     rules::{PathRule, ResourceRule, RuleResolver, Rules},
@@ -41,7 +42,7 @@ impl AbacPolicies {
     /// Reads a policy file.
     ///
     /// # Errors
-    /// The first line that is no policy of version `v1beta1`.
+    /// The first line that is no policy, of version `v1beta1` or of none.
     pub fn parse(text: &str) -> Result<Self, AbacError> {
         let lines = text.lines().enumerate();
         let lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
@@ -54,16 +55,23 @@ impl AbacPolicies {
 impl AbacPolicy {
     fn parse(line: &str) -> Result<Self, String> {
         let object: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if object.is_object() && object["apiVersion"].is_null() && object["kind"].is_null() {
+            return Self::of_fields(&object, "").map(Self::migrated);
+        }
         if object["apiVersion"] != VERSION || object["kind"] != "Policy" {
             return Err(format!("not a Policy of {VERSION}"));
         }
+        Self::of_fields(&object["spec"], "spec.").map(Self::of_authenticated)
+    }
+
+    fn of_fields(fields: &Value, path: &str) -> Result<Self, String> {
         let mut policy = Self::default();
-        for (field, value) in object["spec"].as_object().into_iter().flatten() {
+        for (field, value) in fields.as_object().into_iter().flatten() {
             let text = || {
                 value
                     .as_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| format!("spec.{field} is not a text"))
+                    .ok_or_else(|| format!("{path}{field} is not a text"))
             };
             match field.as_str() {
                 "user" => policy.user = text()?,
@@ -72,17 +80,43 @@ impl AbacPolicy {
                 "resource" => policy.resource = text()?,
                 "namespace" => policy.namespace = text()?,
                 "nonResourcePath" => policy.path = text()?,
-                "readonly" => policy.readonly = value.as_bool().ok_or("spec.readonly is not true or false")?,
-                _ => return Err(format!("spec has no field {field}")),
+                "readonly" => policy.readonly = policy_flag(value, path)?,
+                _ => return Err(format!("a policy has no field {path}{field}")),
             }
         }
         Ok(policy)
     }
 
+    /// `*` stands for all who gave credentials.
+    fn of_authenticated(mut self) -> Self {
+        if self.user == ALL || self.group == ALL {
+            self.user.clear();
+            AUTHENTICATED.clone_into(&mut self.group);
+        }
+        self
+    }
+
+    /// A policy from before there were versions: what it does not say it allows (`pkg/apis/abac/v0`).
+    fn migrated(mut self) -> Self {
+        if self.user.is_empty() && self.group.is_empty() {
+            ALL.clone_into(&mut self.group);
+        }
+        if self.namespace.is_empty() && self.resource.is_empty() {
+            ALL.clone_into(&mut self.path);
+        }
+        for field in [&mut self.namespace, &mut self.resource] {
+            if field.is_empty() {
+                ALL.clone_into(field);
+            }
+        }
+        ALL.clone_into(&mut self.api_group);
+        self.of_authenticated()
+    }
+
     fn is_of(&self, user: &UserInfo) -> bool {
         let names_nobody = self.user.is_empty() && self.group.is_empty();
-        let is_user = self.user.is_empty() || self.user == ALL || self.user == user.name;
-        let is_group = self.group.is_empty() || self.group == ALL || user.groups.contains(&self.group);
+        let is_user = self.user.is_empty() || self.user == user.name;
+        let is_group = self.group.is_empty() || user.groups.contains(&self.group);
         !names_nobody && is_user && is_group
     }
 
@@ -113,6 +147,11 @@ impl AbacPolicy {
         };
         verbs.iter().map(|verb| (*verb).to_owned()).collect()
     }
+}
+
+fn policy_flag(value: &Value, path: &str) -> Result<bool, String> {
+    let why = || format!("{path}readonly is not true or false");
+    value.as_bool().ok_or_else(why)
 }
 
 impl Authorizer for AbacPolicies {
@@ -204,14 +243,41 @@ mod tests {
             r#""group":"*","nonResourcePath":"/version*""#,
             r#""user":"m","nonResourcePath":"/m""#,
         ]);
+        let anonymous = AuthorizationRequest::Path("/version/x");
+        assert!(!allows(
+            &paths,
+            "system:anonymous",
+            "system:unauthenticated",
+            "get",
+            anonymous
+        ));
         assert!(allows(
             &paths,
             "bob",
-            "",
+            AUTHENTICATED,
             "get",
             AuthorizationRequest::Path("/version/x")
         ));
         assert!(!allows(&paths, "bob", "", "get", AuthorizationRequest::Path("/m")));
+    }
+
+    #[test]
+    fn a_line_without_a_version_allows_what_it_does_not_name() {
+        let parse = |line: &str| AbacPolicies::parse(line).expect("a good file");
+        let of_user = parse(r#"{"user":"old","resource":"pods"}"#);
+        assert!(allows(&of_user, "old", "", "delete", pods("n")));
+        assert!(!allows(&of_user, "new", "", "delete", pods("n")));
+        assert!(!allows(&of_user, "old", "", "get", AuthorizationRequest::Path("/x")));
+        let of_all = parse(r#"{"readonly":true}"#);
+        assert!(allows(
+            &of_all,
+            "a",
+            AUTHENTICATED,
+            "get",
+            AuthorizationRequest::Path("/x")
+        ));
+        assert!(!allows(&of_all, "a", AUTHENTICATED, "delete", pods("n")));
+        assert!(!allows(&of_all, "a", "system:unauthenticated", "get", pods("n")));
     }
 
     #[test]
@@ -226,11 +292,11 @@ mod tests {
             );
         };
         check(
-            "\n{}",
+            "\n{\"kind\": \"Policy\"}",
             "line 2: not a Policy of abac.authorization.kubernetes.io/v1beta1",
         );
         let spec = |spec: &str| format!(r#"{{"apiVersion":"{VERSION}","kind":"Policy","spec":{spec}}}"#);
-        check(&spec(r#"{"users":"a"}"#), "line 1: spec has no field users");
+        check(&spec(r#"{"users":"a"}"#), "line 1: a policy has no field spec.users");
         check(
             &spec(r#"{"readonly":"yes"}"#),
             "line 1: spec.readonly is not true or false",

@@ -73,8 +73,15 @@ pub enum Decision {
     Deny(String),
     /// This authorizer has nothing to say; without another that allows it, it may not happen.
     NoOpinion(String),
-    /// This authorizer could not find out; without another that allows it, the request fails.
-    Failed(String),
+    /// This authorizer could not find out: the request fails, unless another one allows it.
+    Failed {
+        /// The error.
+        error: String,
+        /// The words of a refusal beside it; may be empty.
+        reason: String,
+        /// True if no other authorizer is to be asked.
+        denies: bool,
+    },
 }
 
 /// Says what a user may do.

@@ -6,6 +6,7 @@
 
 mod abac;
 mod authenticator;
+mod authorization_configuration;
 mod authorizer;
 mod bootstrap_token;
 mod certificate;
@@ -26,17 +27,19 @@ mod token_webhook;
 mod union;
 mod user_names;
 mod webhook;
+mod webhook_authorizer;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+pub use authorization_configuration::{AuthorizationConfiguration, ConfiguredAuthorizer, ConfiguredWebhook};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
 pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders, RequestHeaders};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
-pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
+pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, AuthorizerType};
 pub use node::NodeAuthorizer;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
@@ -46,6 +49,7 @@ pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;
 pub use webhook::ReviewWebhook;
+pub use webhook_authorizer::{AccessReviewVersion, WebhookAuthorizer, WebhookAuthorizerSettings};
 pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;

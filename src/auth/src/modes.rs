@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use trireme_machinery::ApiError;
+use ::metrics::{Counter, counter};
+use arc_swap::ArcSwap;
+use trireme_machinery::{ApiError, go_text::aggregate_errors};
 use trireme_registry::request::UserInfo;
 
 use crate::{
@@ -12,59 +14,145 @@ use crate::{
     rules::{PathRule, ResourceRule, RuleResolver, Rules},
 };
 
+/// The kinds of authorizers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuthorizerType {
+    /// The policies of a file.
+    Abac,
+    /// Everybody may do everything.
+    AlwaysAllow,
+    /// Nobody but `system:masters` may do anything.
+    AlwaysDeny,
+    /// What the pods on a node need.
+    Node,
+    /// Roles and bindings.
+    Rbac,
+    /// The word of another server.
+    Webhook,
+}
+
+impl AuthorizerType {
+    /// All of them, by name.
+    pub const ALL: [Self; 6] = [
+        Self::Abac,
+        Self::AlwaysAllow,
+        Self::AlwaysDeny,
+        Self::Node,
+        Self::Rbac,
+        Self::Webhook,
+    ];
+
+    /// The name in flags and configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Abac => "ABAC",
+            Self::AlwaysAllow => "AlwaysAllow",
+            Self::AlwaysDeny => "AlwaysDeny",
+            Self::Node => "Node",
+            Self::Rbac => "RBAC",
+            Self::Webhook => "Webhook",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The name of the one authorizer of a kind of which there is one (`GetNameForAuthorizerMode`).
+    pub fn only_name(self) -> String {
+        self.name().to_lowercase()
+    }
+}
+
 /// One of the authorizers of a chain.
 #[derive(Clone)]
 pub struct AuthorizationMode {
-    /// Decides.
-    pub authorizer: Arc<dyn Authorizer>,
-    /// Lists what it would allow.
-    pub rules: Arc<dyn RuleResolver>,
+    authorizer: Arc<dyn Authorizer>,
+    rules: Arc<dyn RuleResolver>,
+    /// How often it had the last word.
+    allowed: Counter,
+    denied: Counter,
 }
 
 impl AuthorizationMode {
-    /// A mode that does both.
-    pub fn of(both: impl Authorizer + RuleResolver) -> Self {
-        Self::shared(Arc::new(both))
-    }
-
-    /// The same for one that is shared.
-    pub fn shared(both: Arc<impl Authorizer + RuleResolver>) -> Self {
+    /// One that decides, and lists what it would allow.
+    pub fn new(kind: AuthorizerType, name: &str, both: Arc<impl Authorizer + RuleResolver>) -> Self {
+        let decisions = |decision: &'static str| {
+            let name = name.to_owned();
+            counter!(
+                "apiserver_authorization_decisions_total",
+                "type" => kind.name(), "name" => name, "decision" => decision
+            )
+        };
         Self {
             authorizer: both.clone(),
             rules: both,
+            allowed: decisions("allowed"),
+            denied: decisions("denied"),
         }
+    }
+
+    async fn decide(&self, attributes: Attributes<'_>) -> Decision {
+        let decision = self.authorizer.authorize(attributes).await;
+        match decision {
+            Decision::Allow(_) => self.allowed.increment(1),
+            Decision::Deny(_) | Decision::Failed { denies: true, .. } => self.denied.increment(1),
+            Decision::NoOpinion(_) | Decision::Failed { denies: false, .. } => {}
+        }
+        decision
     }
 }
 
 /// Asks authorizers in order: the first that allows or denies decides. `system:masters` may do everything before any of
-/// them is asked.
+/// them is asked. The authorizers may be replaced while requests are authorized.
 pub struct AuthorizerChain {
-    modes: Vec<AuthorizationMode>,
+    modes: ArcSwap<Vec<AuthorizationMode>>,
 }
 
 impl AuthorizerChain {
     /// Of these, in this order.
     pub fn new(modes: Vec<AuthorizationMode>) -> Self {
-        Self { modes }
+        Self {
+            modes: ArcSwap::from_pointee(modes),
+        }
+    }
+
+    /// Asks these from now on; a request that is being authorized is judged by those before.
+    pub fn replace(&self, modes: Vec<AuthorizationMode>) {
+        self.modes.store(Arc::new(modes));
     }
 
     async fn decide(&self, attributes: Attributes<'_>) -> Decision {
         if is_privileged(attributes.user) {
             return Decision::Allow(String::new());
         }
+        let modes = self.modes.load_full();
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
-        for mode in &self.modes {
-            match mode.authorizer.authorize(attributes).await {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
+        for mode in modes.iter() {
+            match mode.decide(attributes).await {
                 Decision::NoOpinion(reason) => reasons.push(reason),
-                Decision::Failed(error) => errors.push(error),
+                Decision::Failed {
+                    error,
+                    reason,
+                    denies: false,
+                } => {
+                    errors.push(error);
+                    reasons.push(reason);
+                }
                 decision => return decision,
             }
         }
-        if errors.is_empty() {
-            return Decision::NoOpinion(reasons.join("\n"));
+        reasons.retain(|reason| !reason.is_empty());
+        let reason = reasons.join("\n");
+        match aggregate_errors(&errors) {
+            None => Decision::NoOpinion(reason),
+            Some(error) => Decision::Failed {
+                error,
+                reason,
+                denies: false,
+            },
         }
-        Decision::Failed(errors.join(", "))
     }
 }
 
@@ -79,7 +167,7 @@ impl Authorizer for AuthorizerChain {
 
     fn settle(&self, deadline: Instant) -> BoxFuture<'_, Result<(), ApiError>> {
         Box::pin(async move {
-            for mode in &self.modes {
+            for mode in self.modes.load_full().iter() {
                 mode.authorizer.settle(deadline).await?;
             }
             Ok(())
@@ -91,14 +179,14 @@ impl RuleResolver for AuthorizerChain {
     fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> BoxFuture<'a, Rules> {
         Box::pin(async move {
             let (mut listed, mut errors) = (Rules::default(), Vec::new());
-            for mode in &self.modes {
+            for mode in self.modes.load_full().iter() {
                 let rules = mode.rules.rules(user, namespace).await;
                 listed.resources.extend(rules.resources);
                 listed.paths.extend(rules.paths);
                 listed.is_incomplete |= rules.is_incomplete;
                 errors.extend(rules.error);
             }
-            listed.error = trireme_machinery::go_text::aggregate_errors(&errors);
+            listed.error = aggregate_errors(&errors);
             listed
         })
     }
@@ -176,6 +264,10 @@ mod tests {
         }
     }
 
+    fn mode(both: impl Authorizer + RuleResolver) -> AuthorizationMode {
+        AuthorizationMode::new(AuthorizerType::AlwaysAllow, "one", Arc::new(both))
+    }
+
     fn now<T>(mut future: BoxFuture<'_, T>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
@@ -188,7 +280,7 @@ mod tests {
             groups: vec![group.to_owned()],
             ..UserInfo::default()
         };
-        let modes = decisions.iter().map(|it| AuthorizationMode::of(Says(it.clone())));
+        let modes = decisions.iter().map(|it| mode(Says(it.clone())));
         let chain = AuthorizerChain::new(modes.collect());
         now(chain.authorize(Attributes {
             user: &user,
@@ -206,18 +298,20 @@ mod tests {
         check(&[], no(""));
         check(&[no("one"), no(""), no("two")], no("one\ntwo"));
         check(&[no("one"), deny.clone(), allow.clone()], deny.clone());
-        let failed = Decision::Failed("away".into());
-        check(&[failed.clone(), allow.clone(), deny.clone()], allow);
-        check(&[failed.clone(), no("one")], failed);
+        let failed = |reason: &str, denies| Decision::Failed {
+            error: "away".into(),
+            reason: reason.into(),
+            denies,
+        };
+        check(&[failed("", false), allow.clone(), deny.clone()], allow.clone());
+        check(&[failed("", false), no("one")], failed("one", false));
+        check(&[failed("", true), allow], failed("", true));
         assert_eq!(decide(MASTERS, &[deny]), Decision::Allow(String::new()));
     }
 
     #[test]
     fn what_one_cannot_list_is_told() {
-        let modes = vec![
-            AuthorizationMode::of(AlwaysAllow),
-            AuthorizationMode::of(Says(Decision::NoOpinion(String::new()))),
-        ];
+        let modes = vec![mode(AlwaysAllow), mode(Says(Decision::NoOpinion(String::new())))];
         let user = UserInfo::default();
         let listed = now(AuthorizerChain::new(modes).rules(&user, "default"));
         assert!(listed.is_incomplete);

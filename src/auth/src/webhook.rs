@@ -26,9 +26,11 @@ pub struct ReviewWebhook {
 }
 
 /// A review that is not answered: the text, and whether it may help to ask again.
-struct Unanswered {
+pub(crate) struct Unanswered {
     text: String,
     is_transient: bool,
+    /// True if the time was up.
+    pub(crate) is_timeout: bool,
 }
 
 impl ReviewWebhook {
@@ -43,20 +45,33 @@ impl ReviewWebhook {
     /// # Errors
     /// The last error, in kube-apiserver's words.
     pub(crate) async fn review(&self, review: &Value, timeout: Duration) -> Result<Value, String> {
+        self.review_observed(review, timeout, |_, _| {}).await
+    }
+
+    /// The same; `observe` sees how each attempt ended and how long it took.
+    pub(crate) async fn review_observed(
+        &self,
+        review: &Value,
+        timeout: Duration,
+        mut observe: impl FnMut(Option<&Unanswered>, Duration),
+    ) -> Result<Value, String> {
         let body = Bytes::from(review.to_string());
         let mut wait = FIRST_WAIT;
-        for _ in 1..ATTEMPTS {
-            match self.post(body.clone(), timeout).await {
-                Err(unanswered) if unanswered.is_transient => {}
+        let mut attempt = 1;
+        loop {
+            let started = self.clock.now();
+            let answered = self.post(body.clone(), timeout).await;
+            observe(answered.as_ref().err(), self.clock.now() - started);
+            match answered {
+                Err(unanswered) if unanswered.is_transient && attempt < ATTEMPTS => {}
                 answered => return answered.map_err(|unanswered| unanswered.text),
             }
             self.clock
                 .sleep(wait.mul_f64(1.0 + JITTER * rand::random::<f64>()))
                 .await;
             wait = wait.mul_f64(FACTOR);
+            attempt += 1;
         }
-        let answered = self.post(body, timeout).await;
-        answered.map_err(|unanswered| unanswered.text)
     }
 
     async fn post(&self, body: Bytes, timeout: Duration) -> Result<Value, Unanswered> {
@@ -65,9 +80,11 @@ impl ReviewWebhook {
             text: self.server.failure(timeout, &error),
             // The connection broke.
             is_transient: matches!(error, ClientError::Lost { .. } | ClientError::NotSent { .. }),
+            is_timeout: matches!(error, ClientError::Timeout { .. }),
         })?;
         read_answer(answer.code, &answer.content_type, &answer.body).map_err(|error| Unanswered {
             is_transient: matches!(answer.code, 429 | 500 | 504) || (answer.says_retry_after && answer.code >= 400),
+            is_timeout: answer.code == 504,
             text: error.message,
         })
     }

@@ -79,6 +79,32 @@ const DEVICE_TYPES: &[(&str, &str)] = &[(
     "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
 )];
 
+const ACCESS_REVIEW: &str = "kubernetes.SubjectAccessReviewSpec";
+/// As `k8s.io/apiserver/pkg/authorization/cel` builds them.
+const AUTHORIZATION_TYPES: &[(&str, &str)] = &[
+    (
+        "kubernetes.SelectorRequirement",
+        "key:string operator:string values:list(string)",
+    ),
+    (
+        "kubernetes.FieldSelectorAttributes",
+        "rawSelector:string requirements:list(kubernetes.SelectorRequirement)",
+    ),
+    (
+        "kubernetes.LabelSelectorAttributes",
+        "rawSelector:string requirements:list(kubernetes.SelectorRequirement)",
+    ),
+    (
+        "kubernetes.ResourceAttributes",
+        "namespace:string verb:string group:string version:string resource:string subresource:string name:string fieldSelector:kubernetes.FieldSelectorAttributes labelSelector:kubernetes.LabelSelectorAttributes",
+    ),
+    ("kubernetes.NonResourceAttributes", "path:string verb:string"),
+    (
+        ACCESS_REVIEW,
+        "resourceAttributes:kubernetes.ResourceAttributes nonResourceAttributes:kubernetes.NonResourceAttributes user:string groups:list(string) extra:map(string,list(string)) uid:string",
+    ),
+];
+
 /// An environment without variables, in which all functions are but those for patches.
 impl Default for Environment {
     fn default() -> Self {
@@ -122,6 +148,13 @@ impl Environment {
             environment.patch_types = true;
             environment.add_types(PATCH_TYPES);
         }
+        environment
+    }
+
+    /// The environment of the match conditions of authorizers: `request` is the spec of a `SubjectAccessReview`.
+    pub fn authorization() -> Self {
+        let mut environment = Self::with_types(AUTHORIZATION_TYPES);
+        environment.declare("request", Type::named(ACCESS_REVIEW));
         environment
     }
 

@@ -47,6 +47,11 @@ impl Identity {
         }
     }
 
+    /// The name of the server among others.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     fn lease(&self, now: Timestamp) -> Value {
         json!({
             "apiVersion": "coordination.k8s.io/v1",

@@ -80,7 +80,9 @@ where
             return Ok((limiter::too_many(), None));
         };
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
-        authorization::authorize(state, exchange).await?;
+        if let Some(failure) = authorization::authorize(state, exchange, &request).await? {
+            return Ok((failure, None));
+        }
         exchange.trace.pass(TraceStep::Authorized);
         request.extensions_mut().insert(Rc::clone(exchange));
         let response = match app.call(request).await {

@@ -6,6 +6,7 @@ use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
+use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
 use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans};
@@ -97,6 +98,8 @@ pub struct Rooms {
     pub spans: Option<Arc<dyn Spans>>,
     /// The time.
     pub clock: Clock,
+    /// The types of the API machinery's own objects, such as `Status`: protobuf goes by them.
+    pub types: &'static TypeTable,
 }
 
 /// The contents of `/version`: the Kubernetes version whose API is served, and the build that serves it.

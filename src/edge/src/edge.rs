@@ -58,6 +58,7 @@ impl Edge {
             slow_request: config.slow_request,
             goaway_chance: config.goaway_chance,
             spans: rooms.spans,
+            types: rooms.types,
         });
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
         let api = web::Data::new(Api {

@@ -18,6 +18,7 @@ use actix_web::{
 use trireme_audit::AuditId;
 use trireme_flow::Flow;
 use trireme_http::server::{Peer, RunningRequest};
+use trireme_machinery::schema::TypeTable;
 use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
 
 use crate::{negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
@@ -38,6 +39,8 @@ pub(crate) struct Exchange {
     pub(crate) peer: Option<Rc<Peer>>,
     /// `Accept`
     pub(crate) accept: Option<String>,
+    /// The types of the API machinery, for answers in protobuf.
+    pub(crate) types: &'static TypeTable,
     /// `User-Agent`
     pub(crate) user_agent: Option<String>,
     /// The subject of the URL; set by the request-info filter.
@@ -80,7 +83,7 @@ impl Exchange {
 
     /// The form of errors.
     pub(crate) fn error_style(&self) -> ErrorStyle {
-        ErrorStyle::of(self.accept.as_deref(), self.pretty())
+        ErrorStyle::of(self.accept.as_deref(), self.pretty(), self.types)
     }
 
     /// Adds a `Warning` for the client.

@@ -40,6 +40,7 @@ mod status;
 pub mod testing;
 mod views;
 mod websocket;
+mod wire;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};

@@ -7,13 +7,17 @@ use actix_web::{
 };
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::{ApiError, yaml};
+use trireme_machinery::{
+    ApiError,
+    protobuf::{MessageType, framing},
+    yaml,
+};
 use trireme_registry::documents::Document;
 
 use crate::{
     exchange::Exchange,
     negotiation::{self, Format},
-    status,
+    status, wire,
 };
 
 /// The result of a handler.
@@ -28,25 +32,50 @@ pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
     })
 }
 
-/// An answer with a value in it.
-pub(crate) fn value(exchange: &Exchange, format: Format, code: StatusCode, value: &Value) -> HttpResponse {
+/// An answer with a value in it, whose type is what protobuf goes by.
+pub(crate) fn value(
+    exchange: &Exchange,
+    format: Format,
+    code: StatusCode,
+    ty: Option<MessageType<'_>>,
+    value: &Value,
+) -> HttpResponse {
     match format {
-        Format::Json => json(exchange, code, value.to_string().into()),
-        Format::Yaml => HttpResponse::build(code)
-            .insert_header((header::CONTENT_TYPE, format.media_type()))
-            .body(yaml::encode(value)),
+        Format::Json => json_value(exchange, code, value),
+        Format::Yaml => bytes(format, code, yaml::encode(value).into()),
+        Format::Protobuf => {
+            let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
+            let enveloped =
+                wire::message(ty, value).map(|message| framing::enveloped(text("apiVersion"), text("kind"), &message));
+            finish(
+                exchange,
+                enveloped.map(|enveloped| bytes(format, code, enveloped.into())),
+            )
+        }
     }
 }
 
-/// An answer with a document in it.
+/// An answer with a value in it that is had as JSON alone.
+pub(crate) fn json_value(exchange: &Exchange, code: StatusCode, value: &Value) -> HttpResponse {
+    json(exchange, code, value.to_string().into())
+}
+
+/// An answer with a document of discovery in it.
 pub(crate) fn document(exchange: &Exchange, format: Format, document: &Document) -> HttpResponse {
-    match format {
-        Format::Json => json(exchange, StatusCode::OK, document.body.clone()),
-        Format::Yaml => {
-            let read = serde_json::from_slice(&document.body).unwrap_or_default();
-            value(exchange, format, StatusCode::OK, &read)
-        }
+    if format == Format::Json {
+        return json(exchange, StatusCode::OK, document.body.clone());
     }
+    let read = serde_json::from_slice(&document.body).unwrap_or_default();
+    let ty = wire::document_type(exchange.types, &read);
+    value(exchange, format, StatusCode::OK, ty, &read)
+}
+
+/// An answer with an encoded value in it.
+pub(crate) fn bytes(format: Format, code: StatusCode, bytes: Bytes) -> HttpResponse {
+    HttpResponse::build(code)
+        .insert_header((header::CONTENT_TYPE, format.media_type()))
+        .message_body(BoxBody::new(bytes))
+        .expect("these headers are well-formed")
 }
 
 /// An answer with compact JSON in it, indented if the client wants that.
@@ -56,10 +85,7 @@ pub(crate) fn json(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpR
     } else {
         bytes
     };
-    HttpResponse::build(code)
-        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
-        .message_body(BoxBody::new(bytes))
-        .expect("these headers are well-formed")
+    self::bytes(Format::Json, code, bytes)
 }
 
 /// An answer in plain text.

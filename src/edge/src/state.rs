@@ -7,6 +7,7 @@ use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
 
 use trireme_http::server::Lifecycle;
+use trireme_machinery::schema::TypeTable;
 
 use crate::spans::Spans;
 
@@ -36,4 +37,6 @@ pub(crate) struct ChainState {
     pub(crate) goaway_chance: f64,
     /// Exports requests, if anybody wants them.
     pub(crate) spans: Option<Arc<dyn Spans>>,
+    /// The types of the API machinery.
+    pub(crate) types: &'static TypeTable,
 }

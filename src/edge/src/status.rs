@@ -8,9 +8,17 @@ use actix_web::{
     http::{StatusCode, header},
 };
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, Object, Reason, yaml};
+use trireme_machinery::{
+    ApiError, Object, Reason,
+    protobuf::{self, MessageType},
+    schema::TypeTable,
+    yaml,
+};
 
-use crate::negotiation::{self, Format};
+use crate::{
+    negotiation::{self, Format},
+    wire,
+};
 
 /// The status code of each reason.
 pub(crate) fn code(reason: Reason) -> StatusCode {
@@ -101,24 +109,27 @@ fn code_of(error: &ApiError) -> StatusCode {
 pub(crate) struct ErrorStyle {
     pub(crate) format: Format,
     pub(crate) pretty: bool,
+    /// The type of `Status`, if protobuf can be written.
+    pub(crate) status_type: Option<MessageType<'static>>,
 }
 
 impl ErrorStyle {
-    /// As the client asks for; JSON if what it asks for is not to be had.
-    pub(crate) fn of(accept: Option<&str>, pretty: bool) -> Self {
-        let format = negotiation::negotiate::<()>(accept, |_, _, _| Some(()));
+    /// As the client asks for; indented JSON if what it asks for is not to be had.
+    pub(crate) fn of(accept: Option<&str>, pretty: bool, types: &'static TypeTable) -> Self {
+        let format = negotiation::negotiate_format(accept);
         Self {
-            format: format.map(|accept| accept.format).unwrap_or_default(),
-            pretty,
+            format: format.unwrap_or_default(),
+            pretty: pretty || format.is_none(),
+            status_type: wire::meta_type(types, "Status"),
         }
     }
 }
 
 /// The answer to a failed request.
 pub(crate) fn response(error: &ApiError, style: ErrorStyle) -> HttpResponse {
-    let body = body(&object(error), style);
+    let (format, body) = body(&object(error), style);
     let mut response = HttpResponse::build(code_of(error));
-    response.insert_header((header::CONTENT_TYPE, style.format.media_type()));
+    response.insert_header((header::CONTENT_TYPE, format.media_type()));
     if let Some(seconds) = error
         .details
         .as_ref()
@@ -130,13 +141,22 @@ pub(crate) fn response(error: &ApiError, style: ErrorStyle) -> HttpResponse {
     response.body(body)
 }
 
-/// A value as the client wants to read it.
-pub(crate) fn body(value: &Value, style: ErrorStyle) -> Vec<u8> {
-    match style.format {
-        Format::Yaml => yaml::encode(value).into_bytes(),
-        Format::Json if style.pretty => negotiation::indent(value.to_string().as_bytes()),
-        Format::Json => value.to_string().into_bytes(),
+/// A `Status` as the client wants to read it, or else as JSON.
+fn body(status: &Value, style: ErrorStyle) -> (Format, Vec<u8>) {
+    match (style.format, style.status_type) {
+        (Format::Protobuf, Some(ty)) => {
+            if let Ok(bytes) = protobuf::encode_enveloped(ty.table, ty.id, status) {
+                return (Format::Protobuf, bytes);
+            }
+        }
+        (Format::Yaml, _) => return (Format::Yaml, yaml::encode(status).into_bytes()),
+        _ => {}
     }
+    let json = status.to_string().into_bytes();
+    (
+        Format::Json,
+        if style.pretty { negotiation::indent(&json) } else { json },
+    )
 }
 
 /// The answer of Go's multiplexer for a path that is not served.

@@ -90,7 +90,12 @@ pub fn delete_options_in_body(
 /// # Errors
 /// 406, as a client would get it.
 pub fn accept(header: Option<&str>) -> Result<&'static str, ApiError> {
-    negotiation::negotiate_view(header, negotiation::Produces::Documents).map(|accept| accept.format.media_type())
+    let offered = negotiation::OfferedForms {
+        tables: true,
+        protobuf: true,
+    };
+    negotiation::negotiate_view(header, negotiation::Produces::Documents, offered)
+        .map(|accept| accept.format.media_type())
 }
 
 /// The format that a `Content-Type` gives the body of a write.

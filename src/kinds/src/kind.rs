@@ -1,10 +1,12 @@
 //! The part of a resource that its kind declares in its own file.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::GroupVersion;
-use trireme_registry::{Column, Conversion, SelectableField, SideEffects, Strategy, definition::ScalePaths};
+use trireme_registry::{
+    Column, Conversion, SelectableField, SideEffects, Strategy, TimeToLive, definition::ScalePaths,
+};
 
 use crate::columns;
 
@@ -21,7 +23,7 @@ pub(crate) struct Kind {
     pub(crate) hide_metadata: Option<fn(&mut Value)>,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
-    pub(crate) ttl: Option<Duration>,
+    pub(crate) ttl: Option<TimeToLive>,
     /// Of the versions that differ from the stored one by more than their names.
     pub(crate) conversions: Vec<(GroupVersion, Arc<dyn Conversion>)>,
     /// The `Warning` that every request for the kind gets.

@@ -1,11 +1,11 @@
 //! The server's settings that kinds are made with.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    ResourceLookup, StorageMediaType,
+    ResourceLookup, StorageMediaType, TimeToLive,
     allocate::{AddressAllocator, PortAllocator},
 };
 use trireme_schema::ApiSelection;
@@ -23,7 +23,7 @@ pub struct Settings {
     /// True if privileged containers may run in this cluster.
     pub allow_privileged: bool,
     /// The lifetime of an event.
-    pub event_ttl: Duration,
+    pub event_ttl: TimeToLive,
     /// The giver of services' cluster IPs.
     pub addresses: AddressAllocator,
     /// The giver of services' node ports.

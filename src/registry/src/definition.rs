@@ -14,6 +14,7 @@ use crate::{
     openapi_fragment::OpenApiFragment,
     selectable::SelectableFields,
     strategy::{SideEffects, Strategy},
+    time_to_live::TimeToLive,
     verb::Verbs,
 };
 
@@ -69,7 +70,7 @@ pub struct ResourceDefinition {
     /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.
     pub side_effects: Option<Arc<dyn SideEffects>>,
     /// The time that objects live, for kinds that expire (events).
-    pub ttl: Option<std::time::Duration>,
+    pub ttl: Option<TimeToLive>,
     /// The schemas that OpenAPI documents show of the types.
     pub openapi: OpenApiFragment,
     /// True for custom resources: their lists show whole objects, and they have neither protobuf nor strategic merge

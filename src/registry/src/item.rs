@@ -1,6 +1,6 @@
 //! An object at rest in the cache: its final JSON bytes and the few facts needed to index it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use trireme_storage::Revision;
 use crate::{
     encode::{self, BODY_TO_REVISION},
     event_kind::{EventKind, LINE_TAIL},
+    protobuf_form::ProtobufForm,
 };
 
 /// `namespace/name`, or `name` for cluster-scoped resources; ordered as the store orders its keys.
@@ -45,6 +46,8 @@ pub struct Item {
     pub(crate) line: Bytes,
     /// The kind of change that `line` tells.
     pub(crate) line_kind: EventKind,
+    /// The object in protobuf, once somebody has asked for it; `None` in it if it has no such form.
+    pub(crate) protobuf: OnceLock<Option<Box<ProtobufForm>>>,
 }
 
 impl Item {
@@ -93,6 +96,7 @@ impl Item {
             fields: self.fields.clone(),
             line,
             line_kind: EventKind::Deleted,
+            protobuf: OnceLock::new(),
         }
     }
 
@@ -114,6 +118,7 @@ impl Item {
             fields: self.fields.clone(),
             line,
             line_kind: self.line_kind,
+            protobuf: OnceLock::new(),
         }
     }
 

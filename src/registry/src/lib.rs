@@ -25,9 +25,11 @@ pub mod list_options;
 mod openapi_fragment;
 mod own_objects;
 pub mod posted;
+pub mod protobuf;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod protobuf_fields;
+mod protobuf_form;
 mod read_index;
 mod reads;
 mod registry;
@@ -42,6 +44,7 @@ pub mod subresource;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
+mod time_to_live;
 pub mod trace;
 mod unreadable;
 mod verb;
@@ -79,6 +82,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, ResetFields, SideEffects, Strategy};
+pub use time_to_live::TimeToLive;
 pub use trireme_storage::Revision;
 pub use unreadable::UnreadableValue;
 pub use verb::{Verb, Verbs};

@@ -25,7 +25,7 @@ use crate::{
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::Writer,
+    write::{LeasePool, Writer},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -60,6 +60,7 @@ impl RegistryHandle {
                 admission,
                 clock: system.clock().clone(),
                 locks,
+                leases: LeasePool::default(),
                 known_kinds,
             }),
         })

@@ -9,7 +9,7 @@
 use std::{
     any::Any,
     panic::{self, AssertUnwindSafe},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
@@ -176,6 +176,7 @@ impl Item {
             is_terminating: metadata.deletion_timestamp.is_some(),
             line,
             line_kind,
+            protobuf: OnceLock::new(),
         })
     }
 }

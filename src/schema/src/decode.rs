@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
-use crate::short_name;
+use crate::{short_name, unpublished};
 
 /// Parts the types of versions that are served by default from the others.
 ///
@@ -28,6 +28,8 @@ pub(crate) fn served_by_default(text: &str) -> &str {
 /// If the text was not made by `schema-generate`.
 pub(crate) fn type_table(text: &str) -> TypeTable {
     let mut table = TypeTable::default();
+    // First of all, so that they have the same ids in each table.
+    unpublished::define(&mut table);
     let ids: Vec<TypeId> = headers(text).map(|(name, _)| table.declare(name)).collect();
     let mut current: Option<TypeDef> = None;
     for line in text.lines() {

@@ -11,6 +11,7 @@ mod lifecycle;
 mod read_resources;
 mod resources;
 mod selection;
+mod unpublished;
 
 use std::sync::{Arc, LazyLock};
 

@@ -199,7 +199,11 @@ fn defaults_are_those_of_the_server() {
 #[test]
 fn every_type_and_its_fields_are_defined_and_described() {
     let mut undescribed = 0;
-    for ty in type_table().iter() {
+    let is_published = |ty: &&TypeDef| {
+        let metadata = ty.name.contains(".PartialObjectMetadata") || ty.name.ends_with("meta.v1.GroupVersionKind");
+        !metadata && !ty.name.contains(".apidiscovery.")
+    };
+    for ty in type_table().iter().filter(is_published) {
         let properties = definitions()[&ty.name]["properties"].as_object();
         assert_eq!(
             properties.map_or(0, |properties| properties.len()),

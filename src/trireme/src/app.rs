@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
-use trireme_duties::Presence;
+use trireme_duties::{Identity, Presence};
 use trireme_http::server::Running;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
@@ -92,11 +92,13 @@ impl App {
             .as_ref()
             .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
+        let hostname = hostname().unwrap_or_else(|| "localhost".to_owned());
+        let identity = Identity::on(&hostname);
         let duties = Duties {
             system: &system,
             served: &served,
             settings,
-            hostname: hostname().unwrap_or_else(|| "localhost".to_owned()),
+            identity: identity.clone(),
             announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             group: membership.as_ref().map(Membership::group),
@@ -128,6 +130,7 @@ impl App {
             front::Keys {
                 pki: &pki,
                 tokens: &tokens,
+                identity: identity.name(),
             },
             &system,
             &served,

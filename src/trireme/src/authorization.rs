@@ -1,52 +1,87 @@
 //! Brings up what says who may do what: the authorizers of the settings, and the check that nobody grants more than he
 //! has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use trireme_actors::ActorSystem;
+use trireme_actors::{ActorSystem, Clock};
 use trireme_admission::{Check, CheckObject, Decision as CelDecision, PermissionRequest, Permissions};
 use trireme_auth::{
-    AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
-    BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer, RequestSelectors,
+    AbacPolicies, AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _,
+    AuthorizerChain, AuthorizerType, BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer,
+    RequestSelectors, ReviewWebhook, WebhookAuthorizer,
 };
+use trireme_http::client::{Client, ClientSettings};
 use trireme_registry::{PublishedSurface, Readiness, request::UserInfo};
 
-use crate::settings::{ModeName, Settings};
+use crate::settings::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 
 /// The authorizers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Authorization {
     /// All of them in their order.
     pub(crate) chain: Arc<AuthorizerChain>,
+    parts: Arc<AuthorizerParts>,
+}
+
+/// What lasts while the authorizers of the configuration come and go.
+struct AuthorizerParts {
     rbac: RbacAuthorizer,
     node: Option<NodeAuthorizer>,
+    abac: Option<Arc<AbacPolicies>>,
+    client: Client,
+    clock: Clock,
+    /// The kinds that were there at the start, but for webhooks: they must stay, and no others may come.
+    started_with: BTreeSet<AuthorizerType>,
 }
 
 impl Authorization {
     /// Starts them; what they follow may be served later.
-    pub(crate) fn start(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> Self {
-        // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
-        let rbac = RbacAuthorizer::start(system, served);
-        let node = settings.authorization.contains(&ModeName::Node);
-        let node = node.then(|| NodeAuthorizer::start(system, served));
-        let modes = settings.authorization.iter().filter_map(|mode| match mode {
-            ModeName::AlwaysAllow => Some(AuthorizationMode::of(AlwaysAllow)),
-            ModeName::AlwaysDeny => Some(AuthorizationMode::of(AlwaysDeny)),
-            ModeName::Rbac => Some(AuthorizationMode::of(rbac.clone())),
-            ModeName::Node => node.clone().map(AuthorizationMode::of),
-            // The settings are refused that name it without policies.
-            ModeName::Abac => settings.abac.clone().map(AuthorizationMode::shared),
-        });
+    pub(crate) fn start(system: &ActorSystem, settings: &AuthorizationSettings, served: &PublishedSurface) -> Self {
+        let kinds = settings.authorizers.iter().map(|it| it.kind);
+        let started_with: BTreeSet<AuthorizerType> = kinds.filter(|kind| *kind != AuthorizerType::Webhook).collect();
+        let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
+        let has_node = started_with.contains(&AuthorizerType::Node);
+        let parts = AuthorizerParts {
+            // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
+            rbac: RbacAuthorizer::start(system, served),
+            node: has_node.then(|| NodeAuthorizer::start(system, served)),
+            abac: settings.abac.clone(),
+            client: Client::new("authorization-webhook", ClientSettings::default(), clock.clone(), tasks),
+            clock,
+            started_with,
+        };
+        let modes = settings.authorizers.iter().filter_map(|it| parts.mode(it));
         Self {
             chain: Arc::new(AuthorizerChain::new(modes.collect())),
-            rbac,
-            node,
+            parts: Arc::new(parts),
         }
+    }
+
+    /// Takes the authorizers of another configuration, unless it cannot be used.
+    pub(crate) fn reload(&self, content: &[u8]) -> Result<(), String> {
+        let authorizers = of_configuration(content)?;
+        let kinds: BTreeSet<AuthorizerType> = authorizers.iter().map(|it| it.kind).collect();
+        let missing: Vec<&str> = self.parts.started_with.difference(&kinds).map(|it| it.name()).collect();
+        if !missing.is_empty() {
+            return Err(format!("missing required types: [{}]", missing.join(" ")));
+        }
+        for kind in [AuthorizerType::Node, AuthorizerType::Abac, AuthorizerType::Rbac] {
+            if kinds.contains(&kind) && !self.parts.started_with.contains(&kind) {
+                let name = kind.name();
+                return Err(format!(
+                    "authorizer type {name} is not allowed if it was not enabled at initial server startup"
+                ));
+            }
+        }
+        let modes = authorizers.iter().filter_map(|it| self.parts.mode(it));
+        self.chain.replace(modes.collect());
+        Ok(())
     }
 
     /// The last of the plugins that may change an object.
     pub(crate) fn escalation_check(&self, system: &ActorSystem) -> EscalationCheck {
-        EscalationCheck::new(self.rbac.clone(), self.chain.clone(), system.clock().clone())
+        EscalationCheck::new(self.parts.rbac.clone(), self.chain.clone(), system.clock().clone())
     }
 
     /// The authorizers as admission plugins ask them.
@@ -56,7 +91,27 @@ impl Authorization {
 
     /// The views that readiness waits for.
     pub(crate) fn views(&self) -> impl Iterator<Item = Arc<dyn Readiness>> {
-        std::iter::once(self.rbac.view()).chain(self.node.as_ref().map(NodeAuthorizer::view))
+        std::iter::once(self.parts.rbac.view()).chain(self.parts.node.as_ref().map(NodeAuthorizer::view))
+    }
+}
+
+impl AuthorizerParts {
+    /// Makes an authorizer. The settings name none without what it is made of.
+    fn mode(&self, settings: &AuthorizerSettings) -> Option<AuthorizationMode> {
+        let (kind, name) = (settings.kind, settings.name.as_str());
+        Some(match kind {
+            AuthorizerType::AlwaysAllow => AuthorizationMode::new(kind, name, Arc::new(AlwaysAllow)),
+            AuthorizerType::AlwaysDeny => AuthorizationMode::new(kind, name, Arc::new(AlwaysDeny)),
+            AuthorizerType::Rbac => AuthorizationMode::new(kind, name, Arc::new(self.rbac.clone())),
+            AuthorizerType::Node => AuthorizationMode::new(kind, name, Arc::new(self.node.clone()?)),
+            AuthorizerType::Abac => AuthorizationMode::new(kind, name, self.abac.clone()?),
+            AuthorizerType::Webhook => {
+                let (server, webhook) = settings.webhook.clone()?;
+                let review = ReviewWebhook::new(server, self.client.clone(), self.clock.clone());
+                let authorizer = WebhookAuthorizer::new(review, webhook, self.clock.clone());
+                AuthorizationMode::new(kind, name, Arc::new(authorizer))
+            }
+        })
     }
 }
 
@@ -128,7 +183,7 @@ fn cel_decision(decision: Decision) -> CelDecision {
     let (allowed, reason, error) = match decision {
         Decision::Allow(reason) => (true, reason, None),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => (false, reason, None),
-        Decision::Failed(error) => (false, String::new(), Some(error)),
+        Decision::Failed { error, reason, .. } => (false, reason, Some(error)),
     };
     CelDecision { allowed, reason, error }
 }

@@ -47,6 +47,9 @@ pub(crate) enum BuildError {
         /// The cause.
         source: trireme_auth::TokenFileError,
     },
+    /// The authorizers cannot be brought up.
+    #[error("the authorizers cannot be brought up: {0}")]
+    Authorization(String),
     /// A key for service-account tokens cannot be used.
     #[error("the key {path} cannot be used for service-account tokens")]
     TokenKey {

@@ -26,8 +26,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
     pub(crate) served: &'a Served,
     pub(crate) settings: &'a Settings,
-    /// This machine's name.
-    pub(crate) hostname: String,
+    /// This server among others.
+    pub(crate) identity: Identity,
     /// Where all replicas say how they can be reached.
     pub(crate) announced: AnnouncedAddresses,
     /// The fence against writes of the duty's holder before.
@@ -111,7 +111,7 @@ impl Duties<'_> {
     /// Says that this replica is there, and keeps what others have said.
     fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
-        trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
+        trireme_duties::keep_identity(self.system, leases.clone(), self.identity.clone());
         begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");

@@ -24,6 +24,7 @@ use x509_parser::pem::Pem;
 
 use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
+use crate::config_controller::ConfigController;
 use crate::duties;
 use crate::first_objects::FirstObjects;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -61,6 +62,8 @@ pub(crate) struct Keys<'a> {
     pub(crate) pki: &'a Pki,
     /// Keys of service-account tokens.
     pub(crate) tokens: &'a TokenKeys,
+    /// The name of the server among others.
+    pub(crate) identity: &'a str,
 }
 
 /// What `/version` says of the build; outside of a repository it names no commit.
@@ -165,7 +168,15 @@ pub(crate) async fn start(
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
+    if let Some(file) = &settings.authorization.file {
+        let authorization = served.authorization.clone();
+        let controller = ConfigController::new("apiserver_authorization_config_controller", keys.identity);
+        files.follow_configuration("authorization-config", file.clone(), controller, move |content| {
+            authorization.reload(content).map_err(BuildError::Authorization)
+        })?;
+    }
     files.start(system);
     Ok(Edge::build(config, rooms)?)
 }

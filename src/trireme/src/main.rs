@@ -6,6 +6,7 @@ mod build_error;
 mod cluster;
 mod compaction;
 mod components;
+mod config_controller;
 mod duties;
 mod encryption;
 mod first_objects;

@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, Clock};
 
 use crate::build_error::{BuildError, read_file};
+use crate::config_controller::ConfigController;
 
 /// Between two looks. A change is in use after twice as long at most: what is revoked is so within a second.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -40,6 +41,8 @@ struct Source {
     /// Another content that the last look found.
     unsettled: Option<u64>,
     replace: Box<Replace>,
+    /// Counts reloads by kube-apiserver's names as well.
+    controller: Option<ConfigController>,
 }
 
 /// Puts what is made of contents in the place of what was made before.
@@ -68,8 +71,30 @@ impl Reloader {
                 replaced.store(Arc::new(make(contents)?));
                 Ok(())
             }),
+            controller: None,
         });
         Ok(current)
+    }
+
+    /// Hands the content of a structured configuration on whenever it changes. The one that is there now is in use already.
+    pub(crate) fn follow_configuration(
+        &mut self,
+        what: &'static str,
+        file: PathBuf,
+        controller: ConfigController,
+        replace: impl Fn(&[u8]) -> Result<(), BuildError> + Send + 'static,
+    ) -> Result<(), BuildError> {
+        let contents = read(std::slice::from_ref(&file))?;
+        controller.apply(contents.concat().as_slice());
+        self.0.push(Source {
+            what,
+            judged: fingerprint(Some(&contents)),
+            unsettled: None,
+            files: vec![file],
+            replace: Box::new(move |contents| contents.iter().try_for_each(|content| replace(content))),
+            controller: Some(controller),
+        });
+        Ok(())
     }
 
     /// Goes on looking, until the system ends.
@@ -82,7 +107,10 @@ impl Reloader {
     fn look(&mut self, clock: &Clock) {
         for source in &mut self.0 {
             if let Some(result) = source.look() {
-                tell(source.what, &result, clock);
+                let status = tell(source.what, &result, clock);
+                if let Some(controller) = &source.controller {
+                    controller.count(status, clock);
+                }
             }
         }
     }
@@ -118,7 +146,13 @@ impl Source {
         }
         self.unsettled = None;
         self.judged = seen;
-        Some(contents.and_then(|contents| (self.replace)(&contents)))
+        Some(contents.and_then(|contents| {
+            (self.replace)(&contents)?;
+            if let Some(controller) = &self.controller {
+                controller.apply(contents.concat().as_slice());
+            }
+            Ok(())
+        }))
     }
 }
 
@@ -133,7 +167,8 @@ fn fingerprint(contents: Option<&Vec<Vec<u8>>>) -> u64 {
     hasher.finish()
 }
 
-fn tell(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) {
+/// Logs and counts what came of a change; gives the word for it.
+fn tell(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) -> &'static str {
     let status = match result {
         Ok(()) => {
             tracing::info!(file = what, "loaded anew");
@@ -152,6 +187,7 @@ fn tell(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) {
     metrics::counter!(RELOADS, "file" => what, "status" => status).increment(1);
     let now = clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
     metrics::gauge!(LAST_RELOAD, "file" => what, "status" => status).set(now.as_secs_f64());
+    status
 }
 
 #[cfg(test)]

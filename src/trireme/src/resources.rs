@@ -12,7 +12,7 @@ use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
+    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, TimeToLive, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_schema::ApiSelection;
@@ -66,7 +66,7 @@ pub(crate) async fn start(
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
-    let authorization = Authorization::start(system, settings, &published);
+    let authorization = Authorization::start(system, &settings.authorization, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
         // The last one: it judges what is going to be stored.
@@ -210,7 +210,10 @@ fn kind_settings(
         apis: settings.apis.clone(),
         storage_root: root.clone(),
         storage_media_type: settings.store.media_type,
-        event_ttl: settings.event_ttl,
+        event_ttl: TimeToLive {
+            ttl: settings.event_ttl,
+            lease_reuse: settings.lease_reuse,
+        },
         allow_privileged: settings.allow_privileged,
         endpoints,
         tokens,

@@ -20,6 +20,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
+use crate::review_hook::ReviewHook;
 use crate::server::ADMIN_TOKEN;
 use normal::Normalizer;
 
@@ -91,6 +92,20 @@ pub fn load(path: &Path) -> Vec<Scenario> {
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
 /// `managedFields` are compared or left out.
 pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
+    replay_with(&Peers { client, hook: None }, scenarios, compares_managers)
+}
+
+/// The servers that the steps of a scenario speak to.
+#[derive(Clone, Copy)]
+pub struct Peers<'p> {
+    /// The API server.
+    pub client: &'p Client,
+    /// The webhook that it asks.
+    pub hook: Option<&'p ReviewHook>,
+}
+
+/// As [`replay`], of scenarios in which a webhook is asked, too.
+pub fn replay_with(peers: &Peers<'_>, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -102,13 +117,13 @@ pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) 
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    note(scenario, scenario.differences(client, compares_managers));
+                    note(scenario, scenario.differences(peers, compares_managers));
                 }
             });
         }
     });
     for scenario in others {
-        note(scenario, scenario.differences(client, compares_managers));
+        note(scenario, scenario.differences(peers, compares_managers));
     }
     let mut replayed = Replayed::default();
     for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -133,7 +148,8 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, client: &Client, compares_managers: bool) -> Vec<StepDifference> {
+    fn differences(&self, peers: &Peers<'_>, compares_managers: bool) -> Vec<StepDifference> {
+        let client = peers.client;
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
@@ -142,7 +158,7 @@ impl Scenario {
         let normalizer = Normalizer::new(&namespace, compares_managers);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
-            let differences = run_step(client, step, &mut variables, &normalizer);
+            let differences = run_step(peers, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
                 step: number,
@@ -185,12 +201,19 @@ fn make_namespace(client: &Client, name: &str) {
 }
 
 fn run_step(
-    client: &Client,
+    peers: &Peers<'_>,
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    let answer = match send_until(client, step, variables) {
+    if let Some((hook, request)) = peers.hook.zip(hook_request(step)) {
+        let answered = json!({"code": 200, "type": "", "warning": [], "body": hook.step(request, &step["body"])});
+        let mut differences = Vec::new();
+        let (wanted, given) = (normalizer.apply(&step["expect"]), normalizer.apply(&answered));
+        compare(&wanted, &given, "", &mut differences);
+        return differences;
+    }
+    let answer = match send_until(peers.client, step, variables) {
         Ok(answer) => answer,
         Err(error) => return vec![format!("no answer: {error}")],
     };
@@ -220,6 +243,11 @@ fn run_step(
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     differences
+}
+
+/// The request of a step that speaks to the webhook.
+fn hook_request(step: &Value) -> Option<&str> {
+    step["do"].as_str()?.strip_prefix("HOOK ")
 }
 
 /// Repeats a step that says so until the answer has the code that it waits for.

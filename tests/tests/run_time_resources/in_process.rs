@@ -164,10 +164,11 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     let addresses = "10.96.0.0/24".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
+        apis: trireme_schema::ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
-        event_ttl: Duration::from_secs(3600),
+        event_ttl: Duration::from_secs(3600).into(),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         endpoints: published.resource("", "v1", "endpoints"),
@@ -344,6 +345,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         profiler: None,
         spans: None,
         clock: system.clock().clone(),
+        types: trireme_schema::type_table(),
     };
     Edge::build(config, rooms).expect("the port is free")
 }

@@ -163,7 +163,9 @@ impl Questions<'_> {
         }
         match self.authorizer.authorize(attributes).await {
             Decision::Allow(_) => Ok(()),
-            Decision::Deny(why) | Decision::NoOpinion(why) | Decision::Failed(why) => Err(forbidden(&attributes, &why)),
+            Decision::Deny(why) | Decision::NoOpinion(why) | Decision::Failed { error: why, .. } => {
+                Err(forbidden(&attributes, &why))
+            }
         }
     }
 

@@ -29,7 +29,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
     Settings {
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
-        event_ttl: Duration::from_secs(3600),
+        event_ttl: Duration::from_secs(3600).into(),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,

@@ -115,6 +115,7 @@ impl Fixture {
             slow_request: Some(Duration::from_millis(500)),
             goaway_chance: 0.0,
             spans: None,
+            types: trireme_schema::type_table(),
         };
         Self { state, clock }
     }

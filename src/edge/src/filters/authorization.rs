@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use actix_web::HttpResponse;
+use actix_http::Request;
+use actix_web::{HttpResponse, http::StatusCode};
 use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 use trireme_machinery::{ApiError, GroupResource, go_text::quote};
 use trireme_registry::request::UserInfo;
 
-use crate::{exchange::Exchange, state::ChainState};
+use crate::{exchange::Exchange, respond, state::ChainState};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -19,11 +20,26 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 /// Lets the request pass if it may.
 ///
 /// # Errors
-/// 403 if not.
-pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
+/// 403 if not. If it is not known whether it may, the answer is that of kube-apiserver, which is no `Status`.
+pub(crate) async fn authorize(
+    state: &ChainState,
+    exchange: &Exchange,
+    request: &Request,
+) -> Result<Option<HttpResponse>, ApiError> {
     let nobody = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
-    decide(&*state.authorizer, attributes).await
+    match state.authorizer.authorize(attributes).await {
+        Decision::Allow(_) => Ok(None),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
+        Decision::Failed { error, .. } => Ok(Some(internal_error(request, &error))),
+    }
+}
+
+/// `responsewriters.InternalError`
+fn internal_error(request: &Request, error: &str) -> HttpResponse {
+    let text = format!("Internal Server Error: {}: {error}", quote(&request.uri().to_string()));
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    respond::text(StatusCode::INTERNAL_SERVER_ERROR, text + "\n")
 }
 
 /// Lets an apply create what it does not find, if its user may create it.
@@ -57,7 +73,9 @@ pub(crate) async fn authorize_unsafe_deletion(
         Decision::Deny(why) | Decision::NoOpinion(why) => {
             format!("not permitted to do {}, reason: {why}", quote(UNSAFE_DELETE))
         }
-        Decision::Failed(why) => format!("error while checking permission for {}, {why}", quote(UNSAFE_DELETE)),
+        Decision::Failed { error, .. } => {
+            format!("error while checking permission for {}, {error}", quote(UNSAFE_DELETE))
+        }
     };
     let info = &exchange.info;
     let resource = GroupResource {
@@ -71,7 +89,7 @@ async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Resu
     match authorizer.authorize(attributes).await {
         Decision::Allow(_) => Ok(()),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
-        Decision::Failed(why) => Err(ApiError::internal(&why)),
+        Decision::Failed { error, .. } => Err(ApiError::internal(&error)),
     }
 }
 

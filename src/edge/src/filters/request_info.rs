@@ -45,6 +45,7 @@ pub(crate) fn resolve(
         query,
         peer: request.extensions().get::<Rc<Peer>>().cloned(),
         accept: header_text(request.headers(), header::ACCEPT).map(Cow::into_owned),
+        types: state.types,
         user_agent: header_text(request.headers(), header::USER_AGENT).map(Cow::into_owned),
         _running: (!info.is_long_running() && !state.lifecycle.is_refusing()).then(|| state.lifecycle.begin_request()),
         info,

@@ -6,14 +6,19 @@ use trireme_registry::subresource::SubresourceCreateRequest;
 
 use super::Call;
 use crate::{
-    negotiation::{Produces, negotiate_without_tables},
+    negotiation::{OfferedForms, Produces, negotiate_view},
     options::{self, Write},
     respond::{self, Answered},
+    wire,
 };
 
 /// Does what the body says and tells of it by what was made of it, or by a `Status`.
 pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> Answered {
-    let accept = negotiate_without_tables(call.exchange.accept.as_deref(), Produces::Documents)?;
+    let offered = OfferedForms {
+        tables: false,
+        ..call.offered()
+    };
+    let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Documents, offered)?;
     let body = call.body(payload).await?;
     let request = SubresourceCreateRequest {
         target: call.target(),
@@ -25,10 +30,13 @@ pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> An
     let done = call.route.registry.create_subresource(request).await?;
     call.warn(done.warnings);
     let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let object = done.object.unwrap_or_else(success);
+    let ty = wire::or_status(call.exchange.types, &object, call.subresource_type(name));
     Ok(respond::value(
         &call.exchange,
         accept.format,
         StatusCode::CREATED,
-        &done.object.unwrap_or_else(success),
+        ty,
+        &object,
     ))
 }

@@ -11,7 +11,7 @@ use crate::{
 
 /// Creates an object.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = Shape::negotiate(&call.exchange)?;
+    let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let body = call.body(payload).await?;
     let options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?;
     let request = CreateRequest {

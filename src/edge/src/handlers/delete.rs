@@ -13,12 +13,12 @@ use crate::{
     delete_options::{self, Deletion},
     filters::authorization,
     negotiation,
-    respond::{self, Answered},
+    respond::Answered,
 };
 
 /// Deletes an object, or marks it for deletion.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = Shape::negotiate(&call.exchange)?;
+    let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let deletion = options(call, payload).await?;
     if deletion.ignores_read_error {
         return delete_unreadable(call, &shape).await;
@@ -36,7 +36,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     };
     if done.as_status {
         let status = deleted(call, &done.object);
-        return Ok(respond::value(&call.exchange, shape.format(), code, &status));
+        return Ok(shape.status(call, code, &status));
     }
     shape.item(call, code, &done.object).await
 }
@@ -56,7 +56,7 @@ async fn delete_unreadable(call: &Call, shape: &Shape) -> Answered {
         "details": {"name": name, "kind": kind},
         "code": 200,
     });
-    Ok(respond::value(&call.exchange, shape.format(), StatusCode::OK, &status))
+    Ok(shape.status(call, StatusCode::OK, &status))
 }
 
 /// Warns a client that leaves it to the kind what becomes of dependents.

@@ -8,7 +8,7 @@ use crate::{negotiation::Produces, respond::Answered};
 
 /// Deletes what is selected, and tells of it by a list.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = list::Shape::negotiate(&call.exchange, Produces::Documents)?;
+    let shape = list::Shape::negotiate(&call.exchange, Produces::Documents, call.offered())?;
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let deletion = delete::options(call, payload).await?;
@@ -22,5 +22,5 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     };
     let mut page = call.route.registry.delete_collection(request).await?;
     page.items = versions::in_version(info, page.items, call.route.version).await?;
-    Ok(shape.page(call, page))
+    shape.page(call, page).await
 }

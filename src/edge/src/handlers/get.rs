@@ -11,7 +11,7 @@ use crate::{compress, respond::Answered};
 
 /// Reads an object or its scale.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let shape = Shape::negotiate(&call.exchange)?;
+    let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let request = GetRequest {
         target: call.target(),
         freshness: get_freshness(call.exchange.query.get("resourceVersion"))?,

@@ -18,24 +18,25 @@ use actix_web::{
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Object, Reason};
-use trireme_registry::{Item, ListPage, ResourceDefinition, request::ListRequest, versions};
+use trireme_registry::{Item, ListPage, ResourceDefinition, protobuf, request::ListRequest, versions};
 
-use super::{Call, list_query};
+use super::{Call, list_query, protobuf_list::ProtobufListBody};
 use crate::{
     compress,
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
     respond::{self, Answered},
     views::{IncludeObject, Tables, partial, stored},
+    wire::{self, PARTIAL_LIST},
 };
 
 /// Bytes of a list that are put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
 /// does not count, small enough that thousands of slow readers do not add up.
-const CHUNK_BYTES: usize = 64 * 1024;
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a collection.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let shape = Shape::negotiate(&call.exchange, Produces::Lists)?;
+    let shape = Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let info = call.route.registry.info();
     let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let request = ListRequest {
@@ -45,7 +46,8 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     };
     let mut page = call.route.registry.list(request).await?;
     page.items = versions::in_version(info, page.items, call.route.version).await?;
-    Ok(compress::large(&call.http, shape.page(call, page)))
+    let response = shape.page(call, page).await?;
+    Ok(compress::large(&call.http, response))
 }
 
 /// The form in which the client wants a list.
@@ -56,8 +58,8 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(exchange: &Exchange, produces: Produces) -> Result<Self, ApiError> {
-        let accept = negotiate_view(exchange.accept.as_deref(), produces)?;
+    pub(super) fn negotiate(exchange: &Exchange, produces: Produces, offered: OfferedForms) -> Result<Self, ApiError> {
+        let accept = negotiate_view(exchange.accept.as_deref(), produces, offered)?;
         let include = match accept.view {
             View::Table(_) => IncludeObject::parse(&exchange.query)?,
             View::Metadata(_) => {
@@ -70,14 +72,24 @@ impl Shape {
     }
 
     /// An answer with a page in it.
-    pub(super) fn page(&self, call: &Call, page: ListPage) -> HttpResponse {
+    ///
+    /// # Errors
+    /// 500 for an object that is not of its type, if the page is to be in protobuf.
+    pub(super) async fn page(&self, call: &Call, page: ListPage) -> Answered {
+        let format = self.accept.format;
         let value = match self.accept.view {
             View::Table(version) => self.table(call, version, &page),
+            View::MetadataList(version) | View::Metadata(version) if format == Format::Protobuf => {
+                return protobuf_metadata_list(call, version, &page).await;
+            }
             View::MetadataList(version) | View::Metadata(version) => metadata_list(call, version, &page),
-            View::Whole if self.accept.format == Format::Yaml => whole(call, &page),
-            View::Whole => return stream(call, page),
+            View::Whole => match format {
+                Format::Json => return Ok(stream(call, page)),
+                Format::Yaml => whole(call, &page),
+                Format::Protobuf => return protobuf_list(call, &page).await,
+            },
         };
-        respond::value(&call.exchange, self.accept.format, StatusCode::OK, &value)
+        Ok(respond::value(&call.exchange, format, StatusCode::OK, None, &value))
     }
 
     fn table(&self, call: &Call, version: MetaVersion, page: &ListPage) -> Value {
@@ -88,7 +100,7 @@ impl Shape {
     }
 }
 
-fn list_metadata(page: &ListPage) -> Object {
+pub(super) fn list_metadata(page: &ListPage) -> Object {
     let mut metadata = Object::new();
     metadata.insert("resourceVersion".into(), page.revision.to_string().into());
     if let Some(token) = &page.continue_token {
@@ -114,11 +126,32 @@ fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
     let object = |item: &Arc<Item>| partial(info, &stored(info, item), version);
     let items: Vec<Value> = page.items.iter().map(object).collect();
     json!({
-        "kind": "PartialObjectMetadataList",
+        "kind": PARTIAL_LIST,
         "apiVersion": version.api_version(),
         "metadata": list_metadata(page),
         "items": if items.is_empty() { Value::Null } else { items.into() },
     })
+}
+
+async fn protobuf_list(call: &Call, page: &ListPage) -> Answered {
+    let (info, version) = (call.route.registry.info(), call.route.version);
+    let encode = |item: &Item| protobuf::message(info, item, version);
+    let kind = (&*api_version(info, version), &*info.list_kind);
+    ProtobufListBody::of(call, page, kind, encode).await.map(sent)
+}
+
+async fn protobuf_metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Answered {
+    let (info, types) = (call.route.registry.info(), call.exchange.types);
+    let encode = |item: &Item| wire::metadata_message(types, info, item);
+    let kind = (version.api_version(), PARTIAL_LIST);
+    ProtobufListBody::of(call, page, kind, encode).await.map(sent)
+}
+
+fn sent(body: ProtobufListBody) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, Format::Protobuf.media_type()))
+        .message_body(BoxBody::new(body))
+        .expect("these headers are well-formed")
 }
 
 /// The list as a value: for YAML.

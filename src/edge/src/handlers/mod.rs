@@ -8,10 +8,12 @@ pub(crate) mod connection;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
+mod event_writer;
 pub(crate) mod get;
 pub(crate) mod list;
 mod object;
 pub(crate) mod patch;
+mod protobuf_list;
 pub(crate) mod update;
 pub(crate) mod virtual_resource;
 pub(crate) mod watch;
@@ -20,10 +22,11 @@ use std::borrow::Cow;
 
 use actix_web::{HttpRequest, http::header, web};
 use bytes::Bytes;
-use trireme_machinery::{ApiError, protobuf};
+use trireme_machinery::{ApiError, protobuf::MessageType};
 use trireme_registry::{
     Route,
     list_options::ListQuery,
+    protobuf,
     request::{Body, BodyFormat, Subresource, Target},
     trace::TraceStep,
 };
@@ -32,8 +35,9 @@ use crate::{
     api::Shared,
     body,
     exchange::{Current, header_text},
-    negotiation,
+    negotiation::{self, OfferedForms},
     query::Query,
+    wire,
 };
 
 /// A request for a resource that is served.
@@ -97,11 +101,31 @@ impl Call {
         Ok(Body { bytes, format })
     }
 
-    /// Reports whether objects of the resource have a protobuf form: those of custom resources have none.
+    /// Reports whether objects of the resource have a protobuf form.
     fn has_protobuf(&self) -> bool {
+        protobuf::is_served(self.route.registry.info(), self.route.version)
+    }
+
+    /// The forms of the resource's objects.
+    fn offered(&self) -> OfferedForms {
+        OfferedForms {
+            tables: true,
+            protobuf: self.has_protobuf(),
+        }
+    }
+
+    /// The type of the resource's objects in the version that is asked for.
+    fn object_type(&self) -> Option<MessageType<'_>> {
         let info = self.route.registry.info();
-        let version = info.versions.get(self.route.version);
-        !info.is_custom && version.is_some_and(|version| protobuf::describes(&info.types, version.type_id))
+        let version = info.versions.get(self.route.version)?;
+        Some(protobuf::type_of(info, version))
+    }
+
+    /// The type of what a subresource is answered with: that of the resource's objects, unless it has one of its own.
+    fn subresource_type(&self, name: &str) -> Option<MessageType<'_>> {
+        let info = self.route.registry.info();
+        let own = info.subresource(name).and_then(|part| part.type_name.as_deref());
+        own.map_or_else(|| self.object_type(), |name| wire::named(&info.types, name))
     }
 
     fn warn(&self, warnings: Vec<String>) {

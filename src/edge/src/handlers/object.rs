@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, http::StatusCode};
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, Object, Reason};
+use trireme_machinery::{ApiError, Object, Reason, protobuf::framing};
 use trireme_registry::{
-    Item,
+    Item, protobuf,
     request::{Answer, Subresource},
     versions,
 };
@@ -14,9 +14,10 @@ use trireme_registry::{
 use super::Call;
 use crate::{
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
     respond::{self, Answered},
     views::{IncludeObject, Tables, partial, stored, to_stored},
+    wire::{self, PARTIAL},
 };
 
 /// The form in which the client wants an object, and the facts that it needs.
@@ -27,8 +28,8 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(exchange: &Exchange) -> Result<Self, ApiError> {
-        let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents)?;
+    pub(super) fn negotiate(exchange: &Exchange, offered: OfferedForms) -> Result<Self, ApiError> {
+        let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents, offered)?;
         let include = match accept.view {
             View::Table(_) => IncludeObject::parse(&exchange.query)?,
             View::MetadataList(_) => {
@@ -40,9 +41,10 @@ impl Shape {
         Ok(Self { accept, include })
     }
 
-    /// The format that was agreed on.
-    pub(super) fn format(&self) -> Format {
-        self.accept.format
+    /// An answer with a `Status` in it, which has no other form.
+    pub(super) fn status(&self, call: &Call, code: StatusCode, status: &Value) -> HttpResponse {
+        let ty = wire::meta_type(call.exchange.types, "Status");
+        respond::value(&call.exchange, self.accept.format, code, ty, status)
     }
 
     /// An answer with a cached object in it.
@@ -52,28 +54,39 @@ impl Shape {
     pub(super) async fn item(&self, call: &Call, code: StatusCode, item: &Arc<Item>) -> Answered {
         let info = call.route.registry.info();
         if info.converter.is_none() {
-            return Ok(self.shown(call, code, item));
+            return self.shown(call, code, item);
         }
         let converted = versions::item_in_version(info, item, call.route.version).await?;
-        Ok(self.shown(call, code, &converted))
+        self.shown(call, code, &converted)
     }
 
-    fn shown(&self, call: &Call, code: StatusCode, item: &Item) -> HttpResponse {
+    fn shown(&self, call: &Call, code: StatusCode, item: &Item) -> Answered {
         let info = call.route.registry.info();
-        let value = match self.accept.view {
-            View::Whole | View::MetadataList(_) if self.accept.format == Format::Json => {
+        let value = match (self.accept.view, self.accept.format) {
+            (View::Whole | View::MetadataList(_), Format::Json) => {
                 let bytes = versions::object_bytes(info, item, call.route.version);
-                return respond::json(&call.exchange, code, bytes);
+                return Ok(respond::json(&call.exchange, code, bytes));
             }
-            View::Whole | View::MetadataList(_) => versions::object_value(info, item, call.route.version),
-            View::Metadata(version) => partial(info, &stored(info, item), version),
-            View::Table(version) => {
+            (View::Whole | View::MetadataList(_), Format::Protobuf) => {
+                let bytes = protobuf::object(info, item, call.route.version)?;
+                return Ok(respond::bytes(Format::Protobuf, code, bytes));
+            }
+            (View::Whole | View::MetadataList(_), Format::Yaml) => {
+                versions::object_value(info, item, call.route.version)
+            }
+            (View::Metadata(version), Format::Protobuf) => {
+                let message = wire::metadata_message(call.exchange.types, info, item)?;
+                let bytes = framing::enveloped(version.api_version(), PARTIAL, &message);
+                return Ok(respond::bytes(Format::Protobuf, code, bytes.into()));
+            }
+            (View::Metadata(version), _) => partial(info, &stored(info, item), version),
+            (View::Table(version), _) => {
                 let tables = self.tables(call, version);
                 let row = tables.row(item);
                 tables.table(revision_of(item), tables.columns(), vec![row])
             }
         };
-        respond::value(&call.exchange, self.accept.format, code, &value)
+        Ok(respond::value(&call.exchange, self.accept.format, code, None, &value))
     }
 
     fn tables<'c>(&self, call: &'c Call, version: MetaVersion) -> Tables<'c> {
@@ -96,6 +109,11 @@ impl Shape {
     pub(super) fn value(&self, call: &Call, code: StatusCode, object: Value) -> HttpResponse {
         let is_scale = call.subresource == Subresource::Scale;
         let (info, served) = (call.route.registry.info(), call.route.version);
+        let ty = match self.accept.view {
+            View::Whole if is_scale => call.subresource_type("scale"),
+            View::Whole => call.object_type(),
+            _ => wire::meta_type(call.exchange.types, PARTIAL),
+        };
         let value = match self.accept.view {
             View::Whole | View::MetadataList(_) => object,
             View::Metadata(version) if is_scale => partial(info, &object, version),
@@ -109,7 +127,7 @@ impl Shape {
                 }
             }
         };
-        respond::value(&call.exchange, self.accept.format, code, &value)
+        respond::value(&call.exchange, self.accept.format, code, ty, &value)
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         }
         other => other?,
     };
-    let shape = Shape::negotiate(&call.exchange)?;
+    let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let patch = call.bytes(payload).await?;
     let (kind, write) = match patch_type {
         PatchType::Patch(kind) => (kind, Write::Patch),

@@ -11,7 +11,7 @@ use crate::{
 
 /// Replaces an object; creates it if its kind may be created so.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = Shape::negotiate(&call.exchange)?;
+    let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let body = call.body(payload).await?;
     let options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Update)?;
     let request = UpdateRequest {

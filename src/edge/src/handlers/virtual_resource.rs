@@ -8,9 +8,9 @@ use actix_web::{
     web,
 };
 use serde_json::{Value, json};
-use trireme_machinery::{Object, protobuf};
+use trireme_machinery::{Object, protobuf::MessageType};
 use trireme_registry::{
-    ApiSurface, ResourceDefinition, ServedVersion, VirtualCall, VirtualResource,
+    ApiSurface, ResourceDefinition, ServedVersion, VirtualCall, VirtualResource, protobuf,
     request::{Body, BodyFormat, CreateRequest, Target},
     trace::TraceStep,
 };
@@ -20,10 +20,11 @@ use crate::{
     api::Shared,
     body,
     exchange::{Current, header_text},
-    negotiation::{self, MetaVersion, Produces, View, negotiate_without_tables},
+    negotiation::{self, MetaVersion, OfferedForms, Produces, View, negotiate_view},
     options::{self, Write},
     respond::{self, Answered},
     views::{IncludeObject, Tables, partial, to_stored},
+    wire::{self, PARTIAL, PARTIAL_LIST},
 };
 
 /// A request for a virtual resource.
@@ -64,6 +65,17 @@ impl Call {
         version.unwrap_or_else(|| self.definition.stored())
     }
 
+    fn offered(&self) -> OfferedForms {
+        OfferedForms {
+            tables: true,
+            protobuf: protobuf::is_served(&self.definition, self.version),
+        }
+    }
+
+    fn object_type(&self) -> MessageType<'_> {
+        protobuf::type_of(&self.definition, self.served())
+    }
+
     fn table(&self, version: MetaVersion, include: IncludeObject, objects: Vec<Value>) -> Value {
         let tables = Tables::new(&self.definition, self.version, version, include, &self.api.clock);
         let rows = objects.into_iter().map(|object| tables.row_of_served(object)).collect();
@@ -79,10 +91,14 @@ impl Call {
 /// POST: answers with what the handler made of the body, or with a `Status`.
 pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
     let exchange = &call.exchange;
-    let accept = negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
+    let offered = OfferedForms {
+        tables: false,
+        ..call.offered()
+    };
+    let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents, offered)?;
     let content_type = header_text(call.http.headers(), header::CONTENT_TYPE);
     let format = negotiation::body_format(content_type.as_deref())?;
-    if format == BodyFormat::Protobuf && !protobuf::describes(&call.definition.types, call.served().type_id) {
+    if format == BodyFormat::Protobuf && !call.offered().protobuf {
         return Err(negotiation::no_protobuf());
     }
     let bytes = body::read(&call.api, exchange, &call.http, payload).await?;
@@ -96,13 +112,24 @@ pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
     done.warnings.into_iter().for_each(|warning| exchange.warn(warning));
     let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let object = done.object.unwrap_or_else(success);
-    Ok(respond::value(exchange, accept.format, StatusCode::CREATED, &object))
+    let ty = wire::or_status(exchange.types, &object, Some(call.object_type()));
+    Ok(respond::value(
+        exchange,
+        accept.format,
+        StatusCode::CREATED,
+        ty,
+        &object,
+    ))
 }
 
 /// GET of one object.
 pub(crate) async fn get(call: &Call) -> Answered {
-    let shape = object::Shape::negotiate(&call.exchange)?;
+    let shape = object::Shape::negotiate(&call.exchange, call.offered())?;
     let found = call.handler.get(call.circumstances(), call.target()).await?;
+    let ty = match shape.accept.view {
+        View::Whole => Some(call.object_type()),
+        _ => wire::meta_type(call.exchange.types, PARTIAL),
+    };
     let value = match shape.accept.view {
         View::Whole | View::MetadataList(_) => found,
         View::Metadata(version) => call.partial(found, version),
@@ -112,23 +139,28 @@ pub(crate) async fn get(call: &Call) -> Answered {
         &call.exchange,
         shape.accept.format,
         StatusCode::OK,
+        ty,
         &value,
     ))
 }
 
 /// GET of the collection.
 pub(crate) async fn list(call: &Call) -> Answered {
-    let shape = list::Shape::negotiate(&call.exchange, Produces::Lists)?;
+    let shape = list::Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let (selection, _) = list_query(&call.exchange.query).list(&call.definition, call.version)?;
     let found = call
         .handler
         .list(call.circumstances(), call.target(), selection)
         .await?;
+    let ty = match shape.accept.view {
+        View::Whole => wire::named(&call.definition.types, &format!("{}List", call.served().type_name)),
+        _ => wire::meta_type(call.exchange.types, PARTIAL_LIST),
+    };
     let value = match shape.accept.view {
         View::Table(version) => call.table(version, shape.include, found),
         View::MetadataList(version) | View::Metadata(version) => {
             let partial = found.into_iter().map(|object| call.partial(object, version));
-            whole("PartialObjectMetadataList", version.api_version(), partial.collect())
+            whole(PARTIAL_LIST, version.api_version(), partial.collect())
         }
         View::Whole => {
             let items = found.into_iter().map(as_item).collect();
@@ -140,6 +172,7 @@ pub(crate) async fn list(call: &Call) -> Answered {
         &call.exchange,
         shape.accept.format,
         StatusCode::OK,
+        ty,
         &value,
     ))
 }

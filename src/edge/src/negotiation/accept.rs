@@ -64,14 +64,28 @@ pub(crate) enum Format {
     #[default]
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl Format {
+    /// All of them, first the one that a client gets who does not mind.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
     /// Its media type.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The media type of a watch; `None` if there are no events in it.
+    pub(crate) fn stream_media_type(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
         }
     }
 }
@@ -114,61 +128,76 @@ pub(crate) struct Accept<T> {
     pub(crate) view: T,
 }
 
+/// The forms of a resource's objects beside JSON and YAML of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OfferedForms {
+    /// Rows of Tables. What has no columns has none.
+    pub(crate) tables: bool,
+    /// Whole objects in protobuf. Custom resources have none, only their metadata.
+    pub(crate) protobuf: bool,
+}
+
 /// The `as`, `g` and `v` of a clause.
 #[derive(Debug, Clone, Copy, Default)]
-struct Transform<'a> {
-    kind: &'a str,
-    group: &'a str,
-    version: &'a str,
+pub(crate) struct Transform<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
 }
 
 struct Clause<'a> {
     kind: &'a str,
     subtype: &'a str,
     quality: f32,
-    transform: Transform<'a>,
-    stream: Option<&'a str>,
+    /// Absent if there is none of the parameters.
+    transform: Option<Transform<'a>>,
+    stream: &'a str,
 }
 
 /// Agrees on how objects are shown.
 ///
 /// # Errors
 /// 406, with one of two texts: either no media type fits or none of the transformations that are asked for.
-pub(crate) fn negotiate_view(header: Option<&str>, produces: Produces) -> Result<Accept<View>, ApiError> {
-    negotiate_among(header, produces, true)
-}
-
-/// The same of what is never shown as a Table: what has no columns, and watches that begin with a list.
-///
-/// # Errors
-/// As [`negotiate_view`].
-pub(crate) fn negotiate_without_tables(header: Option<&str>, produces: Produces) -> Result<Accept<View>, ApiError> {
-    negotiate_among(header, produces, false)
-}
-
-fn negotiate_among(header: Option<&str>, produces: Produces, tables: bool) -> Result<Accept<View>, ApiError> {
+pub(crate) fn negotiate_view(
+    header: Option<&str>,
+    produces: Produces,
+    offered: OfferedForms,
+) -> Result<Accept<View>, ApiError> {
     produces.admit(header)?;
-    let accept = negotiate(header, |group, version, kind| {
-        let version = match (group, version) {
+    let accept = negotiate(header, |format, transform| offered.view(format, transform));
+    accept.ok_or_else(no_transformation)
+}
+
+impl OfferedForms {
+    fn view(self, format: Format, transform: Option<Transform<'_>>) -> Option<View> {
+        let Some(transform) = transform else {
+            return (format != Format::Protobuf || self.protobuf).then_some(View::Whole);
+        };
+        let version = match (transform.group, transform.version) {
             ("meta.k8s.io", "v1") => MetaVersion::V1,
             ("meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
             _ => return None,
         };
-        match kind {
-            "Table" => tables.then_some(View::Table(version)),
+        match transform.kind {
+            "Table" => (self.tables && format != Format::Protobuf).then_some(View::Table(version)),
             "PartialObjectMetadata" => Some(View::Metadata(version)),
             "PartialObjectMetadataList" => Some(View::MetadataList(version)),
             _ => None,
         }
-    });
-    accept.ok_or_else(no_transformation)
+    }
 }
 
-/// Agrees on a format and on one of the transformations that `offered` knows by group, version and kind; `None` if
-/// there is nothing to agree on.
+/// Agrees on a format in which a value is had as it is, such as an error.
+pub(crate) fn negotiate_format(header: Option<&str>) -> Option<Format> {
+    let accept = negotiate(header, |_, transform| transform.is_none().then_some(()));
+    accept.map(|accept| accept.format)
+}
+
+/// Agrees on a format and on what `offered` makes of it and of the transformation that is asked for; `None` if there is
+/// nothing to agree on.
 pub(crate) fn negotiate<T: Default>(
     header: Option<&str>,
-    offered: impl Fn(&str, &str, &str) -> Option<T>,
+    offered: impl Fn(Format, Option<Transform<'_>>) -> Option<T>,
 ) -> Option<Accept<T>> {
     let Some(header) = header.filter(|header| !header.trim().is_empty()) else {
         return Some(Accept {
@@ -178,24 +207,12 @@ pub(crate) fn negotiate<T: Default>(
     };
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).collect();
     clauses.sort_by(preference);
-    for clause in &clauses {
-        let Some(format) = clause.format() else {
-            continue;
-        };
-        if clause.stream.is_some_and(|stream| stream != "watch") {
-            continue;
-        }
-        let transform = clause.transform;
-        let view = if transform.kind.is_empty() {
-            Some(T::default())
-        } else {
-            offered(transform.group, transform.version, transform.kind)
-        };
-        if let Some(view) = view {
-            return Some(Accept { format, view });
-        }
-    }
-    None
+    let choices = clauses
+        .iter()
+        .flat_map(|clause| Format::ALL.map(|format| (clause, format)));
+    choices
+        .filter(|(clause, format)| clause.fits(*format))
+        .find_map(|(clause, format)| offered(format, clause.transform).map(|view| Accept { format, view }))
 }
 
 /// The refusal of a request for known media types in forms that are not offered.
@@ -205,12 +222,13 @@ pub(crate) fn no_transformation() -> ApiError {
 }
 
 impl Clause<'_> {
-    fn format(&self) -> Option<Format> {
-        match (self.kind, self.subtype) {
-            ("*", "*") | ("application", "*" | "json") => Some(Format::Json),
-            ("application", "yaml") => Some(Format::Yaml),
-            _ => None,
-        }
+    /// Reports whether the client takes the format, as a stream if it says so.
+    fn fits(&self, format: Format) -> bool {
+        let named = match (self.kind, self.subtype) {
+            ("*", "*") | ("application", "*") => true,
+            (kind, subtype) => format.media_type().split_once('/') == Some((kind, subtype)),
+        };
+        named && (self.stream.is_empty() || self.stream == "watch" && format.stream_media_type().is_some())
     }
 }
 
@@ -226,17 +244,17 @@ fn clause(text: &str) -> Option<Clause<'_>> {
         kind,
         subtype,
         quality: 1.0,
-        transform: Transform::default(),
-        stream: None,
+        transform: None,
+        stream: "",
     };
     for (key, value) in parts.filter_map(|part| part.split_once('=')) {
         let value = value.trim().trim_matches('"');
         match key.trim() {
             "q" => clause.quality = value.parse().unwrap_or(1.0),
-            "as" => clause.transform.kind = value,
-            "g" => clause.transform.group = value,
-            "v" => clause.transform.version = value,
-            "stream" => clause.stream = Some(value),
+            "as" => clause.transform.get_or_insert_default().kind = value,
+            "g" => clause.transform.get_or_insert_default().group = value,
+            "v" => clause.transform.get_or_insert_default().version = value,
+            "stream" => clause.stream = value,
             _ => {}
         }
     }
@@ -252,121 +270,4 @@ fn preference(a: &Clause<'_>, b: &Clause<'_>) -> Ordering {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(header: &str, expected: &str) {
-        let text = match negotiate_view(Some(header), Produces::Documents) {
-            Ok(accept) => format!("{:?} {:?}", accept.format, accept.view),
-            Err(error) if error.details.is_some() => "406 type".to_owned(),
-            Err(_) => "406 transformation".to_owned(),
-        };
-        assert_eq!(text, expected, "{header}");
-    }
-
-    #[test]
-    fn formats() {
-        check("", "Json Whole");
-        check("application/json", "Json Whole");
-        check("application/yaml", "Yaml Whole");
-        check("*/*", "Json Whole");
-        check("application/vnd.kubernetes.protobuf,application/json", "Json Whole");
-        check("application/vnd.kubernetes.protobuf, */*", "Json Whole");
-        check("application/json;q=0.5, application/yaml", "Yaml Whole");
-        check("*/*, application/yaml", "Yaml Whole");
-        check("application/json; charset=utf-8", "Json Whole");
-        check("application/json;stream=watch", "Json Whole");
-        check("image/png, application/yaml;q=0.1", "Yaml Whole");
-    }
-
-    #[test]
-    fn views() {
-        check(
-            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-            "Json Table(V1)",
-        );
-        check(
-            "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-            "Json Table(V1Beta1)",
-        );
-        check(
-            "application/yaml;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-            "Yaml Metadata(V1)",
-        );
-        check(
-            "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
-            "Json MetadataList(V1)",
-        );
-        check(
-            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
-            "Json Whole",
-        );
-        check(
-            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-            "Json Metadata(V1)",
-        );
-    }
-
-    #[test]
-    fn what_has_no_columns_is_no_table() {
-        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-        let agreed = |header: &str| negotiate_without_tables(Some(header), Produces::Lists).map(|accept| accept.view);
-        assert_eq!(agreed(table), Err(no_transformation()));
-        assert_eq!(agreed(&format!("{table},application/json")), Ok(View::Whole));
-        let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-        assert_eq!(agreed(metadata), Ok(View::Metadata(MetaVersion::V1)));
-    }
-
-    #[test]
-    fn refusals() {
-        check("text/html", "406 type");
-        check("text/*", "406 type");
-        check("application/*", "406 type");
-        check("*", "406 type");
-        check("garbage", "406 type");
-        check("image/png, text/plain", "406 type");
-        check("application/apply-patch+yaml", "406 type");
-        check("application/json;as=Nope;g=x;v=v1", "406 transformation");
-        check("application/json;as=Table;g=meta.k8s.io;v=v2", "406 transformation");
-        check("application/json;as=Table;v=v1;g=nope", "406 transformation");
-        check("application/vnd.kubernetes.protobuf", "406 transformation");
-        check("application/json;stream=other", "406 transformation");
-    }
-
-    #[test]
-    fn each_path_names_what_it_can_be_answered_as() {
-        let available = |produces: Produces| {
-            let refused = produces.admit(Some("text/html")).expect_err("it is refused").message;
-            let (_, available) = refused.split_once(": ").expect("it has a colon");
-            available.split_once(": ").expect("it has two").1.to_owned()
-        };
-        assert_eq!(available(Produces::Json), "application/json");
-        assert_eq!(available(Produces::Documents), MEDIA_TYPES);
-        assert_eq!(
-            available(Produces::Lists),
-            format!("{MEDIA_TYPES}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
-        );
-        assert!(Produces::Json.admit(Some("application/yaml")).is_err());
-        assert!(Produces::Json.admit(Some("text/html, */*;q=0.1")).is_ok());
-    }
-
-    #[test]
-    fn the_texts_of_refusals() {
-        let text = |header| {
-            let refused = negotiate_view(Some(header), Produces::Documents);
-            refused.err().map(|error| error.message)
-        };
-        assert_eq!(
-            text("text/html").as_deref(),
-            Some(
-                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"
-            )
-        );
-        assert_eq!(
-            text("application/json;as=No").as_deref(),
-            Some(
-                "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
-            )
-        );
-    }
-}
+mod tests;

@@ -93,12 +93,12 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
 
 fn status(decision: Decision, ignored: &str) -> Value {
     let mut status = json!({"allowed": matches!(decision, Decision::Allow(_))});
-    if matches!(decision, Decision::Deny(_)) {
+    if matches!(decision, Decision::Deny(_) | Decision::Failed { denies: true, .. }) {
         status["denied"] = json!(true);
     }
     let (why, failed) = match decision {
         Decision::Allow(why) | Decision::Deny(why) | Decision::NoOpinion(why) => (why, String::new()),
-        Decision::Failed(error) => (String::new(), error),
+        Decision::Failed { error, reason, .. } => (reason, error),
     };
     if !why.is_empty() {
         status["reason"] = json!(why);
@@ -129,9 +129,22 @@ mod tests {
         );
         check(Decision::NoOpinion(String::new()), "", json!({"allowed": false}));
         check(
-            Decision::Failed("away".into()),
+            Decision::Failed {
+                error: "away".into(),
+                reason: "shrug".into(),
+                denies: false,
+            },
             "",
-            json!({"allowed": false, "evaluationError": "away"}),
+            json!({"allowed": false, "reason": "shrug", "evaluationError": "away"}),
+        );
+        check(
+            Decision::Failed {
+                error: "both".into(),
+                reason: String::new(),
+                denies: true,
+            },
+            "",
+            json!({"allowed": false, "denied": true, "evaluationError": "both"}),
         );
     }
 

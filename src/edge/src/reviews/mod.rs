@@ -154,7 +154,9 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
 /// A user as reviews show one.
 fn user_info(user: &UserInfo) -> Value {
     let mut info = Object::new();
-    info.insert("username".into(), user.name.as_str().into());
+    if !user.name.is_empty() {
+        info.insert("username".into(), user.name.as_str().into());
+    }
     if !user.uid.is_empty() {
         info.insert("uid".into(), user.uid.as_str().into());
     }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use trireme_actors::ActorSnapshot;
 use trireme_flow::{FlowDump, Limiter};
 
-use crate::{api::Shared, exchange::Current, negotiation::Format, respond, status};
+use crate::{api::Shared, exchange::Current, respond, status};
 
 /// `/debug/actors`
 pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
     let actors = (api.actors)();
     if wants_json(&exchange) {
         let actors: Vec<Value> = actors.iter().map(as_json).collect();
-        return respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"actors": actors}));
+        return respond::json_value(&exchange, StatusCode::OK, &json!({"actors": actors}));
     }
     respond::text(StatusCode::OK, as_text(&actors))
 }
@@ -39,7 +39,7 @@ pub(super) async fn unreadable_objects(exchange: Current, api: Shared) -> HttpRe
             })
             .collect();
         let value = json!({ "unreadableObjects": objects });
-        return respond::value(&exchange, Format::Json, StatusCode::OK, &value);
+        return respond::json_value(&exchange, StatusCode::OK, &value);
     }
     let mut out = String::new();
     for (_, key, value) in &objects {

@@ -10,7 +10,7 @@ use trireme_registry::documents::Document;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
-    negotiation::{self, Accept, Produces, negotiate},
+    negotiation::{self, Accept, Produces, Transform, negotiate},
     respond::{self, Answered},
     status,
 };
@@ -102,17 +102,20 @@ enum Routed {
 fn agree<T: Default>(
     exchange: &Exchange,
     routed: Routed,
-    offered: impl Fn(&str, &str, &str) -> Option<T>,
+    offered: impl Fn(Option<Transform<'_>>) -> Option<T>,
 ) -> Result<Accept<T>, ApiError> {
     let header = exchange.accept.as_deref();
     if routed == Routed::Yes {
         Produces::Documents.admit(header)?;
     }
-    negotiate(header, offered).ok_or_else(negotiation::no_transformation)
+    negotiate(header, |_, transform| offered(transform)).ok_or_else(negotiation::no_transformation)
 }
 
 fn negotiate_form(exchange: &Exchange, routed: Routed) -> Result<Accept<Form>, ApiError> {
-    let offered = |group: &str, version: &str, kind: &str| {
+    let offered = |transform: Option<Transform<'_>>| {
+        let Some(Transform { group, version, kind }) = transform else {
+            return Some(Form::Plain);
+        };
         let known = (group, version, kind) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
         known.then_some(Form::Aggregated)
     };
@@ -123,7 +126,7 @@ fn plain(exchange: &Exchange, routed: Routed, document: Option<&Document>) -> Ht
     let Some(document) = document else {
         return status::page_not_found();
     };
-    let offered = |_: &str, _: &str, _: &str| None::<()>;
+    let offered = |transform: Option<Transform<'_>>| transform.is_none().then_some(());
     let answered = agree(exchange, routed, offered).map(|accept| respond::document(exchange, accept.format, document));
     respond::finish(exchange, read_only(exchange, answered))
 }

@@ -40,6 +40,9 @@ pub(super) async fn one(exchange: Current, api: Shared) -> HttpResponse {
 /// `/metrics/slis`
 pub(super) async fn slis(api: Shared) -> HttpResponse {
     HttpResponse::build(StatusCode::OK)
-        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .insert_header((
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+        ))
         .body(api.health.slis().render())
 }

@@ -6,12 +6,7 @@ use actix_web::{
 };
 use serde_json::json;
 
-use crate::{
-    api::Shared,
-    exchange::Current,
-    negotiation::{Format, Produces},
-    respond, status,
-};
+use crate::{api::Shared, exchange::Current, negotiation::Produces, respond, status};
 
 /// The paths beside the groups' and versions'.
 const PATHS: [&str; 14] = [
@@ -58,7 +53,7 @@ pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
     });
     let answered = Produces::Json
         .admit(exchange.accept.as_deref())
-        .map(|()| respond::value(&exchange, Format::Json, StatusCode::OK, &value));
+        .map(|()| respond::json_value(&exchange, StatusCode::OK, &value));
     respond::finish(&exchange, answered)
 }
 
@@ -79,7 +74,10 @@ fn platform() -> &'static str {
 /// `/metrics`
 pub(super) async fn metrics(api: Shared) -> HttpResponse {
     HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .insert_header((
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+        ))
         .body(api.metrics.render())
 }
 
@@ -97,5 +95,5 @@ pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
     if api.issuer.is_some() {
         paths.extend(ISSUER_PATHS.map(str::to_owned));
     }
-    respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"paths": paths}))
+    respond::json_value(&exchange, StatusCode::OK, &json!({"paths": paths}))
 }

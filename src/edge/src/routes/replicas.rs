@@ -9,7 +9,6 @@ use crate::{
     api::Shared,
     body,
     exchange::Current,
-    negotiation::Format,
     respond::{self, Answered},
 };
 
@@ -19,7 +18,7 @@ const PATH: &str = "/debug/replicas";
 pub(super) async fn show(exchange: Current, api: Shared) -> HttpResponse {
     let view = serde_json::to_value(api.replicas.view());
     let answered = view
-        .map(|view| respond::value(&exchange, Format::Json, StatusCode::OK, &view))
+        .map(|view| respond::json_value(&exchange, StatusCode::OK, &view))
         .map_err(ApiError::internal);
     respond::finish(&exchange, answered)
 }
@@ -64,5 +63,5 @@ fn done(exchange: &Current, code: StatusCode) -> Answered {
         "status": "Success",
         "code": code.as_u16(),
     });
-    Ok(respond::value(exchange, Format::Json, code, &status))
+    Ok(respond::json_value(exchange, code, &status))
 }

@@ -295,7 +295,7 @@ fn ending(request: &HttpRequest) -> Ending {
 fn switch(request: &HttpRequest, messages: impl Stream<Item = Vec<Bytes>> + 'static) -> HttpResponse {
     let handshake = Handshake::of(request, |_| false).ok().flatten();
     let ending = ending(request);
-    let serve = |connection| websocket::serve(connection, messages, ending);
+    let serve = |connection| websocket::serve(connection, websocket::MessageFormat::Text, messages, ending);
     handshake.expect("a WebSocket is asked for").switch(serve)
 }
 

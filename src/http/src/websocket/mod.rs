@@ -14,4 +14,4 @@ mod socket;
 
 pub use handshake::{Handshake, Refused};
 pub use offer::{is_offered, protocols};
-pub use socket::serve;
+pub use socket::{MessageFormat, serve};

@@ -27,8 +27,23 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// The time that a client may take to answer a close frame; there is nothing left to lose then.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sends each of the batches' texts as a message, each batch in one go, until there are no more or the client goes. Comes to the bytes of the messages.
-pub async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, ending: Ending) -> u64 {
+/// The kind of the messages that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageFormat {
+    /// Text, which must be UTF-8.
+    Text,
+    /// Any bytes.
+    Binary,
+}
+
+/// Sends each part of the batches as a message, each batch in one go, until there are no more or the client goes. Comes to
+/// the bytes of the messages.
+pub async fn serve(
+    upgraded: Upgraded,
+    format: MessageFormat,
+    batches: impl Stream<Item = Vec<Bytes>>,
+    ending: Ending,
+) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(LARGEST_MESSAGE_BYTES))
@@ -37,6 +52,7 @@ pub async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, 
     let read_ahead = upgraded.read_ahead.to_vec();
     let mut socket = WebSocketStream::from_partially_read(upgraded.io, read_ahead, Role::Server, Some(config)).await;
     let mut bytes = 0;
+    let batches = batches.map(|batch| batch.into_iter().map(|part| message(format, part)).collect());
     match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
         Ok(End::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
         Ok(End::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
@@ -60,9 +76,18 @@ enum End {
     Silent,
 }
 
+fn message(format: MessageFormat, part: Bytes) -> Result<Message, Error> {
+    match format {
+        MessageFormat::Text => Utf8Bytes::try_from(part)
+            .map(Message::Text)
+            .map_err(|error| Error::Utf8(error.to_string())),
+        MessageFormat::Binary => Ok(Message::Binary(part)),
+    }
+}
+
 async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<T>,
-    batches: impl Stream<Item = Vec<Bytes>>,
+    batches: impl Stream<Item = Vec<Result<Message, Error>>>,
     (ping_interval, patience): (Duration, Duration),
     bytes: &mut u64,
 ) -> Result<End, Error> {
@@ -90,10 +115,10 @@ async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
             }
             batch = batches.next() => {
                 let Some(batch) = batch else { return Ok(End::Finished) };
-                for text in batch {
-                    *bytes += u64::try_from(text.len()).unwrap_or(0);
-                    let text = Utf8Bytes::try_from(text).map_err(|error| Error::Utf8(error.to_string()))?;
-                    socket.feed(Message::Text(text)).await?;
+                for message in batch {
+                    let message = message?;
+                    *bytes += u64::try_from(message.len()).unwrap_or(0);
+                    socket.feed(message).await?;
                 }
                 socket.flush().await?;
             }

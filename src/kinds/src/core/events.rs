@@ -2,8 +2,6 @@
 //!
 //! They are stored as the core group's; `events.k8s.io` names the same fields differently.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trireme_machinery::{
@@ -11,7 +9,7 @@ use trireme_machinery::{
     field::ErrorList,
     names::{self, NameCheck},
 };
-use trireme_registry::{Column, Conversion, SelectableField, Strategy, WriteContext};
+use trireme_registry::{Column, Conversion, SelectableField, Strategy, TimeToLive, WriteContext};
 
 use crate::{
     columns::{self, column, documented, since, wide},
@@ -30,7 +28,7 @@ const EVENT: &str = "io.k8s.api.core.v1.Event";
 const REFERENCE: &str = "io.k8s.api.core.v1.ObjectReference";
 
 /// The kind's parts; events live for `ttl`.
-pub(crate) fn kind(ttl: Duration) -> Kind {
+pub(crate) fn kind(ttl: TimeToLive) -> Kind {
     let mut kind = Kind::new("", "events", Events)
         .columns(event_columns())
         .selectable(selectable_fields())

@@ -4,14 +4,12 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::{MAX_DEPTH, PREFIX, message::is_wrapped, writer::WireWriter};
+use super::{MAX_DEPTH, framing, message::is_wrapped, writer::WireWriter};
 use crate::{
     Object, json,
-    schema::{Field, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+    schema::{Field, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable, WireField},
     time::{Duration, Time},
 };
-
-const BITS_A_PATH_TAG: u32 = 8;
 
 /// An object that its type has no message for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,19 +27,9 @@ pub enum EncodeError {
 /// # Errors
 /// If the object does not have the form that [`crate::schema::decode`] gives.
 pub fn encode_enveloped(table: &TypeTable, ty: TypeId, object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = WireWriter::default();
-    writer.out.extend_from_slice(PREFIX);
-    writer.message(1, |writer| {
-        for (tag, name) in [(1, "apiVersion"), (2, "kind")] {
-            let text = object.get(name).and_then(Value::as_str).unwrap_or_default();
-            writer.bytes(tag, text.as_bytes());
-        }
-        Ok(())
-    })?;
-    writer.message(2, |writer| message(table, ty, Some(object), writer, 0))?;
-    writer.bytes(3, b"");
-    writer.bytes(4, b"");
-    Ok(writer.out)
+    let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let message = encode(table, ty, object)?;
+    Ok(framing::enveloped(text("apiVersion"), text("kind"), &message))
 }
 
 /// Writes an object of the struct `ty` without an envelope.
@@ -71,25 +59,13 @@ fn message(
         Some(Value::Object(object)) => Some(object),
         Some(_) => return Err(EncodeError::InvalidValue(owner.short_name().to_owned())),
     };
-    let mut fields: Vec<(u32, u32, &Field)> = owner.fields.iter().filter(|field| field.tag != 0).map(path).collect();
-    fields.sort_unstable_by_key(|(left_aligned, _, _)| *left_aligned);
     let encoder = StructEncoder {
         table,
         owner,
         object,
         depth,
     };
-    encoder.fields(&fields, writer)
-}
-
-/// A field with the tags on the way to it, outermost first and followed by zeroes, and with how many there are.
-fn path(field: &Field) -> (u32, u32, &Field) {
-    let unused = field.tag.leading_zeros() / BITS_A_PATH_TAG * BITS_A_PATH_TAG;
-    (
-        field.tag << unused,
-        u32::BITS / BITS_A_PATH_TAG - unused / BITS_A_PATH_TAG,
-        field,
-    )
+    encoder.fields(table.wire_order(ty), writer)
 }
 
 struct StructEncoder<'t> {
@@ -101,18 +77,18 @@ struct StructEncoder<'t> {
 
 impl StructEncoder<'_> {
     /// Fields by their paths, in order. Those of an embedded struct stand together and make a message of their own.
-    fn fields(&self, fields: &[(u32, u32, &Field)], writer: &mut WireWriter) -> Result<(), EncodeError> {
-        let outermost = |path: u32| path >> (u32::BITS - BITS_A_PATH_TAG);
-        for group in fields.chunk_by(|(one, _, _), (other, _, _)| outermost(*one) == outermost(*other)) {
+    fn fields(&self, fields: &[WireField], writer: &mut WireWriter) -> Result<(), EncodeError> {
+        for group in fields.chunk_by(|one, other| one.outermost() == other.outermost()) {
             match group {
                 [] => {}
-                [(path, 1, field)] => self.field(outermost(*path), field, writer)?,
-                [(path, _, _), ..] => {
-                    let inner: Vec<_> = group
-                        .iter()
-                        .map(|(path, tags, field)| (path << BITS_A_PATH_TAG, tags - 1, *field))
-                        .collect();
-                    writer.message(outermost(*path), |writer| self.fields(&inner, writer))?;
+                [only] if only.tags == 1 => {
+                    if let Some(field) = self.owner.fields.get(only.position) {
+                        self.field(only.outermost(), field, writer)?;
+                    }
+                }
+                [first, ..] => {
+                    let inner: Vec<WireField> = group.iter().map(|field| field.within()).collect();
+                    writer.message(first.outermost(), |writer| self.fields(&inner, writer))?;
                 }
             }
         }

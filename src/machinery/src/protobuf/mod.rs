@@ -7,6 +7,7 @@
 
 mod any;
 mod encode;
+pub mod framing;
 mod leaves;
 mod message;
 #[cfg(test)]
@@ -80,6 +81,15 @@ pub enum ProtobufError {
     /// A schema within a schema does not fit its own type.
     #[error(transparent)]
     Schema(#[from] Box<DecodeError>),
+}
+
+/// The struct that a message is of.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageType<'t> {
+    /// The table that knows it.
+    pub table: &'t TypeTable,
+    /// The struct.
+    pub id: TypeId,
 }
 
 /// A body without its wrapping (`runtime.Unknown`).

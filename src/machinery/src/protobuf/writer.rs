@@ -22,9 +22,14 @@ impl WireWriter {
     }
 
     pub(super) fn bytes(&mut self, tag: u32, bytes: &[u8]) {
-        self.key(tag, BYTES);
-        self.number(bytes.len() as u64);
+        self.head(tag, bytes.len());
         self.out.extend_from_slice(bytes);
+    }
+
+    /// Appends what stands before so many bytes.
+    pub(super) fn head(&mut self, tag: u32, length: usize) {
+        self.key(tag, BYTES);
+        self.number(length as u64);
     }
 
     /// Appends a message that `write` makes. Most are shorter than 128 bytes, whose length takes one byte; a longer
@@ -34,20 +39,26 @@ impl WireWriter {
         self.out.push(0);
         let start = self.out.len();
         write(self)?;
-        let mut length = self.out.len() - start;
-        let mut digits = [0_u8; 10];
-        let mut used = 0;
-        for digit in &mut digits {
-            *digit = low_bits(length as u64);
-            used += 1;
-            length >>= 7;
-            if length == 0 {
-                break;
+        let length = self.out.len() - start;
+        if length < 0x80 {
+            if let Some(place) = self.out.get_mut(start - 1) {
+                *place = low_bits(length as u64);
             }
-            *digit |= 0x80;
+            return Ok(());
         }
-        let digits = digits.iter().take(used).copied();
-        self.out.splice(start - 1..start, digits);
+        // The length is written behind the message and both change places.
+        let end = self.out.len();
+        self.number(length as u64);
+        let digits = self.out.len() - end;
+        let mut number = [0_u8; 10];
+        if let (Some(number), Some(written)) = (number.get_mut(..digits), self.out.get(end..)) {
+            number.copy_from_slice(written);
+        }
+        self.out.copy_within(start..end, start - 1 + digits);
+        self.out.truncate(end - 1 + digits);
+        if let (Some(place), Some(number)) = (self.out.get_mut(start - 1..start - 1 + digits), number.get(..digits)) {
+            place.copy_from_slice(number);
+        }
         Ok(())
     }
 

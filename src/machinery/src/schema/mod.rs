@@ -27,4 +27,5 @@ pub use decode_error::DecodeError;
 pub use defaults::apply_defaults;
 pub use ordered::ordered_json;
 pub use paths::{get_path, remove_path, set_path, str_at};
+pub(crate) use types::WireField;
 pub use types::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};

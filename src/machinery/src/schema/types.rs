@@ -23,6 +23,19 @@ pub(super) struct TypePlan {
     pub(super) always: Vec<usize>,
     /// Positions of the fields that have a default or hold something that may have one.
     pub(super) fillable: Vec<usize>,
+    /// The fields that protobuf has, in the order in which they are written.
+    wire_order: Vec<WireField>,
+}
+
+/// A field on the way into its message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WireField {
+    /// The tags on the way to the field, a byte each, outermost first and followed by zeroes.
+    pub(crate) path: u32,
+    /// How many of them there are.
+    pub(crate) tags: u32,
+    /// The field's position in its type.
+    pub(crate) position: usize,
 }
 
 /// Names a type within its table.
@@ -196,6 +209,11 @@ impl TypeTable {
             .expect("type ids are only made by their own table")
     }
 
+    /// The fields of a type that protobuf has, in the order in which they are written.
+    pub(crate) fn wire_order(&self, id: TypeId) -> &[WireField] {
+        &self.plan(id).wire_order
+    }
+
     /// Finds a field of a type by its JSON name, by binary search.
     pub fn field(&self, id: TypeId, name: &str) -> Option<&Field> {
         self.plan(id).seek(self.get(id), name, &mut 0)
@@ -222,12 +240,43 @@ impl TypeTable {
     }
 }
 
+const BITS_A_TAG: u32 = 8;
+
+impl WireField {
+    fn of(field: &Field, position: usize) -> Self {
+        let unused = field.tag.leading_zeros() / BITS_A_TAG * BITS_A_TAG;
+        Self {
+            path: field.tag << unused,
+            tags: (u32::BITS - unused) / BITS_A_TAG,
+            position,
+        }
+    }
+
+    /// The outermost tag.
+    pub(crate) fn outermost(self) -> u32 {
+        self.path >> (u32::BITS - BITS_A_TAG)
+    }
+
+    /// The field as the message under its outermost tag has it.
+    pub(crate) fn within(self) -> Self {
+        Self {
+            path: self.path << BITS_A_TAG,
+            tags: self.tags - 1,
+            ..self
+        }
+    }
+}
+
 impl TypePlan {
     fn of(definition: &TypeDef) -> Self {
         let fields = || definition.fields.iter().enumerate();
         let mut sorted: Vec<(&str, usize)> = fields().map(|(at, field)| (field.name.as_str(), at)).collect();
         sorted.sort_unstable();
+        let tagged = fields().filter(|(_, field)| field.tag != 0);
+        let mut wire_order: Vec<WireField> = tagged.map(|(at, field)| WireField::of(field, at)).collect();
+        wire_order.sort_unstable_by_key(|field| field.path);
         Self {
+            wire_order,
             sorted: sorted.into_iter().map(|(_, at)| at).collect(),
             always: fields()
                 .filter(|(_, field)| matches!(field.presence, Presence::Always | Presence::Nullable))

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
@@ -88,21 +89,11 @@ impl Writer {
     ) -> Result<PutResult, PutError> {
         let fence = request.target.fence.as_ref();
         let bytes = stored::at_rest(&self.info, object).map_err(|e| PutError::NotWritten(ApiError::internal(e)))?;
-        // A change renews the time to live: a put without a lease would make the object stay for ever.
-        let lease = match self.info.ttl {
-            Some(ttl) => Some(
-                self.store
-                    .grant_lease(ttl)
-                    .await
-                    .map_err(|e| PutError::NotWritten(store_error(e)))?,
-            ),
-            None => None,
-        };
-        let options = PutOptions {
-            lease,
-            fence: fence.map(Fence::at),
-        };
-        let written = self.store.put(key, bytes.clone(), compare, options).await;
+        let mut written = self.put_bytes(key, &bytes, compare, fence).await?;
+        if matches!(written, Err(StorageError::LeaseNotFound)) {
+            // The lease was shared, and has ended since; the next one is new.
+            written = self.put_bytes(key, &bytes, compare, fence).await?;
+        }
         Fence::note(fence, &written);
         match written? {
             WriteOutcome::Committed(revision) => {
@@ -121,6 +112,35 @@ impl Writer {
             }
             WriteOutcome::Conflict(current) => Ok(PutResult::Conflict(current)),
         }
+    }
+
+    /// Writes the bytes, with a lease if the kind expires: a change renews the time to live, and a put without a lease would
+    /// make the object stay for ever.
+    async fn put_bytes(
+        &self,
+        key: &str,
+        bytes: &Bytes,
+        compare: Compare,
+        fence: Option<&Fence>,
+    ) -> Result<Result<WriteOutcome, StorageError>, PutError> {
+        let lease = match self.info.ttl {
+            Some(life) => Some(
+                self.leases
+                    .take(&*self.store, life, self.clock.now())
+                    .await
+                    .map_err(|e| PutError::NotWritten(store_error(e)))?,
+            ),
+            None => None,
+        };
+        let options = PutOptions {
+            lease,
+            fence: fence.map(Fence::at),
+        };
+        let written = self.store.put(key, bytes.clone(), compare, options).await;
+        if let Some(lease) = lease {
+            self.leases.settle(&*self.store, lease, &written).await;
+        }
+        Ok(written)
     }
 
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.

@@ -26,6 +26,7 @@ mod delete_collection;
 mod delete_unreadable;
 mod finalizers;
 mod in_kind;
+mod leases;
 mod managed;
 pub(crate) mod metadata;
 pub(crate) mod object;
@@ -41,6 +42,8 @@ mod update;
 mod update_loop;
 
 use std::sync::Arc;
+
+pub(crate) use self::leases::LeasePool;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -66,6 +69,7 @@ pub(crate) struct Writer {
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) clock: Clock,
     pub(crate) locks: KeyLocks,
+    pub(crate) leases: LeasePool,
     /// Every kind that this server knows, to tell a wrong kind from an unknown one.
     pub(crate) known_kinds: Arc<ArcSwap<KnownKinds>>,
 }
@@ -80,6 +84,7 @@ impl Writer {
             admission: self.admission.clone(),
             clock: self.clock.clone(),
             locks: self.locks.clone(),
+            leases: self.leases.clone(),
             known_kinds: self.known_kinds.clone(),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use trireme_machinery::{
-    protobuf,
+    protobuf::{self, framing},
     schema::{self, TypeId},
 };
 
@@ -84,14 +84,7 @@ fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
 #[test]
 fn recorded_pairs_match() {
     let comparison = compare(SERVED_BY_DEFAULT);
-    assert_eq!(comparison.typed, 212);
-    // OpenAPI, where the types come from, does not have these.
-    let untyped = [
-        "apidiscovery.k8s.io/v2 APIGroupDiscoveryList",
-        "meta.k8s.io/v1 PartialObjectMetadata",
-        "meta.k8s.io/v1 PartialObjectMetadataList",
-    ];
-    assert_eq!(comparison.untyped, names(untyped));
+    assert_eq!((comparison.typed, comparison.untyped), (222, names([])));
     // JSON of any form that was sent with spaces, which kube-apiserver keeps in protobuf and JSON does not tell; and
     // the same for a `caBundle` that is empty but not absent.
     let other_bytes = [
@@ -105,8 +98,14 @@ fn recorded_pairs_match() {
         "resource.k8s.io/v1 ResourceClaimList",
     ];
     assert_eq!(comparison.other_bytes, names(other_bytes));
-    // Protobuf has no place for the type of `volumeClaimTemplates`, and none for a list that is empty but not absent.
-    let other_json = ["apps/v1 StatefulSet", "apps/v1 StatefulSetList", "v1 ConfigMapList"];
+    // Protobuf has no place for the types of `volumeClaimTemplates` and of a list's items, and none for a list that is
+    // empty but not absent.
+    let other_json = [
+        "apps/v1 StatefulSet",
+        "apps/v1 StatefulSetList",
+        "meta.k8s.io/v1 PartialObjectMetadataList",
+        "v1 ConfigMapList",
+    ];
     assert_eq!(comparison.other_json, names(other_json));
 }
 
@@ -123,4 +122,43 @@ fn recorded_pairs_of_alpha_and_beta_kinds_match() {
         .flat_map(|version| kinds.map(|kind| format!("resource.k8s.io/{version} ResourceClaim{kind}")));
     assert_eq!(comparison.other_bytes, spaced.collect());
     assert_eq!(comparison.other_json, BTreeSet::new());
+}
+
+/// The events of the recorded watches are made of the messages of their objects.
+#[test]
+fn recorded_frames_match() {
+    let mut compared = 0;
+    for line in SERVED_BY_DEFAULT.lines() {
+        let pair: Value = serde_json::from_str(line).expect("a pair is JSON");
+        let frames = pair["frames"].as_array().into_iter().flatten();
+        for (frame, event) in frames.zip(pair["json"].as_array().into_iter().flatten()) {
+            let frame = STANDARD
+                .decode(frame.as_str().unwrap_or_default())
+                .expect("the bytes are base64");
+            assert_eq!(framed(event), frame, "{event}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 20);
+}
+
+/// The frame of an event without its length, whose parts are where they are said to be.
+fn framed(event: &Value) -> Vec<u8> {
+    let (object, table) = (&event["object"], complete_type_table());
+    let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+    let (api_version, kind) = (api_version.unwrap_or_default(), kind.unwrap_or_default());
+    let ty = type_of(api_version, kind).unwrap_or_else(|| panic!("{api_version} {kind} has no type"));
+    let message = protobuf::encode(table, ty, object).expect("the object has a message");
+    let event_type = event["type"].as_str().unwrap_or_default();
+    let frame = framing::event_frame(event_type, api_version, kind, &message);
+    let metadata = framing::metadata_field(&message).expect("metadata come first");
+    let partial = type_of("meta.k8s.io/v1", "PartialObjectMetadata").expect("it has a type");
+    let metadata_alone = protobuf::encode(table, partial, object).expect("all have metadata");
+    assert_eq!(message.get(metadata), Some(&*metadata_alone));
+    assert_eq!(frame.bytes.get(frame.message), Some(&*message));
+    let enveloped = framing::enveloped(api_version, kind, &message);
+    assert_eq!(frame.bytes.get(frame.object..), Some(&*enveloped));
+    let (length, bytes) = frame.bytes.split_at(framing::FRAME_LENGTH_BYTES);
+    assert_eq!(length, u32::try_from(bytes.len()).expect("it is short").to_be_bytes());
+    bytes.to_vec()
 }

@@ -80,8 +80,13 @@ pub(super) const KEYS: &[Key] = keys! {
     "authentication-token-webhook-cache-ttl" DURATION Some("2m"), "How long the word of this webhook counts; 0 asks every time";
     "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
-    "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC";
+    "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, Node, RBAC";
+    "authorization-config" FILE None, "AuthorizationConfiguration of apiserver.config.k8s.io, in place of the mode and the flags of the webhook; read again when it changes";
     "authorization-policy-file" FILE None, "Policies for the mode ABAC, one JSON object of abac.authorization.kubernetes.io/v1beta1 a line";
+    "authorization-webhook-config-file" FILE None, "Kubeconfig of the webhook of the mode Webhook";
+    "authorization-webhook-version" VERSION Some("v1beta1"), "Version of the SubjectAccessReviews that this webhook speaks: v1 or v1beta1";
+    "authorization-webhook-cache-authorized-ttl" DURATION Some("5m"), "How long it counts that this webhook allows something; 0 asks every time";
+    "authorization-webhook-cache-unauthorized-ttl" DURATION Some("30s"), "How long it counts that this webhook does not; 0 asks every time";
     "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";
     "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
     "service-account-issuer" URL Some("https://kubernetes.default.svc"), "In whose name service-account tokens are signed";
@@ -105,6 +110,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";
     "shutdown-watch-termination-grace-period" DURATION Some("0s"), "Over how long the ends of watches are spread after that";
     "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
+    "lease-reuse-duration-seconds" SECONDS Some("60"), "For how long Events share a lease in the store, and a twentieth of --event-ttl at most";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
     "runtime-config" APIS None, "Built-in APIs to switch on or off, KEY=true or KEY=false, separated by commas: api/all, api/ga, api/beta, api/alpha, v1, GROUP/VERSION, GROUP/VERSION/RESOURCE; the narrower wins; absent: all that are neither alpha nor beta";

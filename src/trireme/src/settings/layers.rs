@@ -1,6 +1,6 @@
 //! Lays flags over environment variables over the file over the defaults, and remembers where each value came from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File as Opened;
 
 use config::{Config, ConfigError, File, Map, Source, Value, ValueKind};
@@ -11,6 +11,8 @@ use super::keys::{self, KEYS, PREFIX};
 /// All settings as given, before they are read as values.
 pub(super) struct Layers {
     values: Map<String, Value>,
+    /// The keys that were not left to their defaults.
+    said: BTreeSet<String>,
     /// Errors that were found already: unknown keys, an unreadable file.
     pub(super) errors: Vec<SettingError>,
 }
@@ -32,6 +34,10 @@ impl Layers {
             .into_iter()
             .find_map(|layer| layer.0.get("config").and_then(text_of));
         let file = path.map(|path| file_layer(&path, &mut errors)).unwrap_or_default();
+        let said = [&flags, &env, &file]
+            .into_iter()
+            .flat_map(|layer| layer.0.keys().cloned());
+        let said = said.collect();
         let merged = Config::builder()
             .add_source(default_layer())
             .add_source(file)
@@ -47,7 +53,12 @@ impl Layers {
             });
             Map::new()
         });
-        Self { values, errors }
+        Self { values, said, errors }
+    }
+
+    /// Returns true if somebody gave it, be it its default.
+    pub(super) fn is_said(&self, name: &str) -> bool {
+        self.said.contains(name)
     }
 
     /// Every flag by name with the text that counts; none has a secret as its value.

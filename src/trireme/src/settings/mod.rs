@@ -29,18 +29,17 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_auth::{FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
 
-pub(crate) use authorization::ModeName;
+pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
 pub(crate) use encryption::{Encryption, parse as parse_encryption};
 pub(crate) use errors::SettingsErrors;
@@ -96,10 +95,8 @@ pub(crate) struct Settings {
     pub(crate) anonymous_auth: bool,
     /// True if Secrets may keep tokens of new nodes.
     pub(crate) bootstrap_token_auth: bool,
-    /// Who says what users may do, in the order in which they are asked.
-    pub(crate) authorization: Vec<ModeName>,
-    /// The policies of the mode ABAC.
-    pub(crate) abac: Option<Arc<AbacPolicies>>,
+    /// Who says what users may do.
+    pub(crate) authorization: AuthorizationSettings,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.
@@ -132,6 +129,8 @@ pub(crate) struct Settings {
     pub(crate) rebalance: bool,
     /// The time for which Events are kept.
     pub(crate) event_ttl: Duration,
+    /// The window in which events share a lease, at most.
+    pub(crate) lease_reuse: Duration,
     /// The least duration of a request that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
     /// Features that are off by default.

@@ -1,5 +1,6 @@
 //! Reads the merged text as values and collects every error on the way.
 
+mod authorization;
 mod group;
 mod request_header;
 mod token_webhook;
@@ -7,15 +8,12 @@ mod token_webhook;
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::AbacPolicies;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
-use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
 use super::encryption::{self, Encryption};
 use super::errors::{SettingError, SettingsErrors};
@@ -75,8 +73,7 @@ impl Reader {
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),
-            authorization: self.value("authorization-mode", authorization::ALLOWED, authorization::modes),
-            abac: self.abac(),
+            authorization: self.authorization(),
             service_account_key_files: self
                 .optional("service-account-key-file", "give files that exist and can be read", |text| {
                     list(text).map(readable).collect()
@@ -125,6 +122,9 @@ impl Reader {
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
+            lease_reuse: self.value("lease-reuse-duration-seconds", "give a number of seconds", |text| {
+                text.parse().ok().map(Duration::from_secs)
+            }),
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
@@ -150,29 +150,6 @@ impl Reader {
             });
         };
         parse(&text).map_err(refused).unwrap_or_default()
-    }
-
-    /// The policies of the mode ABAC, which is not without them.
-    fn abac(&mut self) -> Option<Arc<AbacPolicies>> {
-        let Some(Given { origin, text }) = self.layers.given("authorization-policy-file") else {
-            let modes = self.layers.given("authorization-mode");
-            let modes = modes.and_then(|given| authorization::modes(&given.text));
-            if modes.is_some_and(|modes| modes.contains(&ModeName::Abac)) {
-                let why = "ABAC goes with --authorization-policy-file, which is not given";
-                self.refuse_if_given("authorization-mode", why);
-            }
-            return None;
-        };
-        let read = std::fs::read_to_string(&text).map_err(|error| error.to_string());
-        let policies = read.and_then(|policies| AbacPolicies::parse(&policies).map_err(|error| error.to_string()));
-        let refused = |why| {
-            self.errors.push(SettingError {
-                origin,
-                value: Some(text),
-                allowed: format!("give a file of ABAC policies: {why}"),
-            });
-        };
-        policies.map_err(refused).ok().map(Arc::new)
     }
 
     fn tracing(&mut self) -> Option<Tracing> {

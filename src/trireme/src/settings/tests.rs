@@ -7,6 +7,7 @@ use super::keys::KEYS;
 use super::*;
 
 mod authentication;
+mod authorization;
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()

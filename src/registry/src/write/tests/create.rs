@@ -101,7 +101,7 @@ fn a_name_is_generated_eight_times_at_most() {
 fn what_expires_goes_on_to_expire_after_a_change() {
     run(Topology::trireme(), |kit| async move {
         let mut info = things(Rules::default(), None);
-        info.ttl = Some(Duration::from_secs(3600));
+        info.ttl = Some(Duration::from_secs(3600).into());
         let (bench, store) = Bench::start_with(&kit, info).await;
         bench.made("a", json!({}), json!({})).await;
         bench

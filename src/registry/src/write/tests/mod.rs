@@ -4,6 +4,7 @@ mod allocators;
 mod create;
 mod delete;
 mod fences;
+mod leases;
 mod patch;
 mod rules;
 mod scale;

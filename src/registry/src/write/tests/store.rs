@@ -46,6 +46,11 @@ pub(super) struct Moody {
     meddling: Mutex<Option<Meddling>>,
     /// A put takes a permit for good.
     pub(super) gate: Semaphore,
+    /// The leases that were granted, in order.
+    pub(super) granted: Mutex<Vec<Duration>>,
+    leases: Mutex<Vec<LeaseId>>,
+    /// The number of leases that were revoked.
+    pub(super) revoked: AtomicUsize,
     /// The number of puts that had a lease.
     pub(super) leased: AtomicUsize,
     /// The number of times that an object was read.
@@ -62,6 +67,9 @@ impl Moody {
             puts: AtomicU8::new(Puts::Pass as u8),
             meddling: Mutex::new(None),
             gate: Semaphore::new(1000),
+            granted: Mutex::default(),
+            leases: Mutex::default(),
+            revoked: AtomicUsize::new(0),
             leased: AtomicUsize::new(0),
             gets: AtomicUsize::new(0),
             arrived: Semaphore::new(0),
@@ -76,6 +84,14 @@ impl Moody {
 impl Moody {
     pub(super) fn meddle(&self, how: Meddling) {
         *self.meddling.lock().expect("no test panics here") = Some(how);
+    }
+
+    /// Ends all leases behind the server's back.
+    pub(super) async fn end_leases(&self) {
+        let leases = std::mem::take(&mut *self.leases.lock().expect("no test panics here"));
+        for lease in leases {
+            self.inner.revoke_lease(lease).await.expect("it is there");
+        }
     }
 
     async fn be_faster(&self, how: Meddling, key: &str) -> Result<(), StorageError> {
@@ -162,10 +178,16 @@ impl Storage for Moody {
     }
 
     fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
-        self.inner.grant_lease(ttl)
+        Box::pin(async move {
+            let lease = self.inner.grant_lease(ttl).await?;
+            self.granted.lock().expect("no test panics here").push(ttl);
+            self.leases.lock().expect("no test panics here").push(lease);
+            Ok(lease)
+        })
     }
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        self.revoked.fetch_add(1, Ordering::SeqCst);
         self.inner.revoke_lease(lease)
     }
 
