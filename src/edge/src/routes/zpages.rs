@@ -14,7 +14,6 @@ use trireme_machinery::{ApiError, Reason, yaml};
 use crate::{
     api::{Api, Shared},
     exchange::Current,
-    negotiation::Format,
     respond, status,
 };
 
@@ -33,7 +32,14 @@ const PATHS: [&str; 7] = [
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    Object(Format, &'static str),
+    Object(Encoding, &'static str),
+}
+
+/// The encoding of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Json,
+    Yaml,
 }
 
 /// `/flagz`
@@ -134,13 +140,14 @@ fn page(
                 }
                 (name, value) => object[name] = value,
             }
-            let media_type = format!("{};g={GROUP};v={version};as={kind}", format.media_type());
+            let (media_type, body) = match format {
+                Encoding::Json => ("application/json", object.to_string() + "\n"),
+                Encoding::Yaml => ("application/yaml", yaml::encode(&object)),
+            };
+            let media_type = format!("{media_type};g={GROUP};v={version};as={kind}");
             HttpResponse::Ok()
                 .insert_header((header::CONTENT_TYPE, media_type))
-                .body(match format {
-                    Format::Json => object.to_string() + "\n",
-                    Format::Yaml => yaml::encode(&object),
-                })
+                .body(body)
         }
     });
     respond::finish(exchange, answered)
@@ -155,8 +162,8 @@ fn form(accept: &str, kind: &str) -> Result<Form, ApiError> {
         let mut parts = clause.split(';').map(str::trim);
         let format = match parts.next()? {
             "*/*" | "text/*" | "text/plain" => return Some(Form::Text),
-            "application/json" => Format::Json,
-            "application/yaml" => Format::Yaml,
+            "application/json" => Encoding::Json,
+            "application/yaml" => Encoding::Yaml,
             _ => return None,
         };
         let parameters: Vec<&str> = parts.collect();
@@ -182,11 +189,11 @@ mod tests {
         let object = |accept: &str| form(accept, "Flagz").ok();
         assert_eq!(
             object("application/json;as=Flagz;v=v1beta1;g=config.k8s.io"),
-            Some(Form::Object(Format::Json, "v1beta1"))
+            Some(Form::Object(Encoding::Json, "v1beta1"))
         );
         assert_eq!(
             object("application/yaml;as=Flagz;v=v1alpha1;g=config.k8s.io"),
-            Some(Form::Object(Format::Yaml, "v1alpha1"))
+            Some(Form::Object(Encoding::Yaml, "v1alpha1"))
         );
         for refused in [
             "application/json",
