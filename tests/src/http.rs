@@ -282,7 +282,7 @@ fn body_of<'a>(
             .find(|(name, _)| name == wanted)
             .map(|(_, value)| value.as_str())
     };
-    if method == "HEAD" || code == 204 || code == 304 {
+    if method == "HEAD" || matches!(code, 101 | 204 | 304) {
         Ok(Box::new(io::empty()))
     } else if value("transfer-encoding") == Some("chunked") {
         Ok(Box::new(Chunked::new(stream)))

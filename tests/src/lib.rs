@@ -9,11 +9,13 @@
 //! | [`server`] | starts servers and etcd, waits until ready |
 //! | [`ports`] | ports for them |
 //! | [`group`] | the same for a group of replicas that share an etcd |
+//! | [`certificates`] | CAs and certificates |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
 //! | [`balancer`] | a load balancer before several servers |
 //! | [`canary`] | secrets that are planted everywhere, and the search for them |
 //! | [`wire`] | the way to a server, to be cut |
+//! | [`identity_peer`] | issuers of ID tokens |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`review_hook`] | a webhook that answers reviews as it is told |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
@@ -22,8 +24,10 @@
 pub mod bad_input;
 pub mod balancer;
 pub mod canary;
+pub mod certificates;
 pub mod group;
 pub mod http;
+pub mod identity_peer;
 pub mod kubectl;
 pub mod ports;
 pub mod process;

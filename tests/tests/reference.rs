@@ -1,5 +1,7 @@
 //! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
 
+use trireme_tests::certificates::Ca;
+use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
 use trireme_tests::recorded::{Peers, load, replay_with};
 use trireme_tests::review_hook::ReviewHook;
@@ -97,11 +99,12 @@ const IN_SCOPE: &[&str] = &[
     "apply/subresources",
     "apply/user-agents",
     "apply/values",
+    "protobuf/create",
     "auth/bootstrap",
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1192;
+const RECORDED: usize = 1278;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -191,6 +194,10 @@ const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
+/// Recorded files of issuers of JWTs.
+const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
+/// Recorded files of users with certificates and of front proxies.
+const WITH_CLIENT_CA: &[&str] = &["auth/authn"];
 /// Recorded files of webhooks that authenticate and authorize, each with flags of its own.
 const WITH_REVIEW_WEBHOOKS: &[&str] = &["auth-modes/authz-webhook", "auth-modes/webhook-flags"];
 /// Recorded files of the mode ABAC.
@@ -203,11 +210,17 @@ fn compares_managers(file: &str) -> bool {
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
-    check_with(None, store, files, flags, least);
+    check_with((None, None, None), store, files, flags, least);
 }
 
-/// The same with a webhook that the server asks.
-fn check_with(hook: Option<&ReviewHook>, store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
+/// The same with servers that the server asks, and a CA of its clients.
+fn check_with(
+    (hook, issuers, ca): (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
+    store: StoreChoice,
+    files: &[String],
+    flags: &[&str],
+    least: usize,
+) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server =
@@ -217,7 +230,12 @@ fn check_with(hook: Option<&ReviewHook>, store: StoreChoice, files: &[String], f
     let (mut matching, mut all) = (0, 0);
     for file in files {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
-        let peers = Peers { client: &client, hook };
+        let peers = Peers {
+            client: &client,
+            hook,
+            issuers,
+            ca,
+        };
         let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
@@ -381,13 +399,57 @@ fn webhooks_that_authenticate_and_authorize_are_asked_as_by_kube_apiserver() {
             "--authentication-token-webhook-cache-ttl=3s",
         ]);
         check_with(
-            Some(&hook),
+            (Some(&hook), None, None),
             StoreChoice::Embedded,
             &files(&[file]),
             &flags,
             LEAST_OF_MODES_PERCENT,
         );
     }
+}
+
+#[test]
+fn issuers_of_tokens_make_the_users_of_kube_apiserver() {
+    let issuers = IdentityPeer::start();
+    let configuration = std::fs::read_to_string(folder().join("reference/auth-modes/authn.yaml")).expect("it is there");
+    let configuration = issuers.file("authn.yaml", &issuers.adapt(&configuration));
+    let flags = [
+        &format!("--authentication-config={}", configuration.display()),
+        NODE_AND_RBAC,
+    ];
+    check_with(
+        (None, Some(&issuers), None),
+        StoreChoice::Embedded,
+        &files(WITH_ISSUERS),
+        &flags,
+        LEAST_OF_MODES_PERCENT,
+    );
+}
+
+#[test]
+fn users_are_known_as_by_kube_apiserver() {
+    let ca = Ca::new("clients");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("clients.crt");
+    std::fs::write(&file, &ca.pem).expect("written");
+    let flags = [
+        &format!("--client-ca-file={}", file.display()),
+        &format!("--requestheader-client-ca-file={}", file.display()),
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--enable-bootstrap-token-auth",
+        ALL_PLUGINS,
+        NODE_AND_RBAC,
+    ];
+    check_with(
+        (None, None, Some(&ca)),
+        StoreChoice::Embedded,
+        &files(WITH_CLIENT_CA),
+        &flags,
+        LEAST_MATCHING_PERCENT - 5,
+    );
 }
 
 #[test]
@@ -418,10 +480,13 @@ fn every_recorded_file_can_be_read() {
         "versions",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
-        for file in files.map(|file| file.expect("a file").path()) {
+        let files = files.map(|file| file.expect("a file").path());
+        // Beside them are configurations that they were recorded with.
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")) {
             scenarios += load(&file).len();
         }
     }
+    scenarios += load(&reference.join("protobuf/create.jsonl")).len();
     assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
 }
 
@@ -437,6 +502,8 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_AUTO_PROVISION)
         .chain(WITH_ALL_VERSIONS)
         .chain(WITH_REVIEW_WEBHOOKS)
+        .chain(WITH_ISSUERS)
+        .chain(WITH_CLIENT_CA)
         .chain(WITH_ABAC)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use trireme_tests::certificates::{Ca, Issued, with_certificate};
 use trireme_tests::http::Client;
 use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::USER_TOKEN;
@@ -17,50 +17,6 @@ use trireme_tests::{Server, StoreChoice};
 
 /// Files are looked at every 400 ms.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A certificate and its key.
-type Issued = (rcgen::Certificate, KeyPair);
-
-struct Ca {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Ca {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let pem = params.self_signed(&key).expect("signed").pem();
-        let issuer = Issuer::new(params, key);
-        Self { pem, issuer }
-    }
-
-    /// The one that a server has made for itself.
-    fn of(server: &Server) -> Self {
-        let pem = fs::read_to_string(server.ca_file()).expect("the CA");
-        let key = fs::read_to_string(server.ca_file().with_extension("key")).expect("its key");
-        let key = KeyPair::from_pem(&key).expect("a key");
-        let issuer = Issuer::from_ca_cert_pem(&pem, key).expect("a CA");
-        Self { pem, issuer }
-    }
-
-    /// A certificate for a user and for 127.0.0.1, and its key.
-    fn issue(&self, name: &str) -> Issued {
-        self.issue_until(name, 2999)
-    }
-
-    fn issue_until(&self, name: &str, year: i32) -> Issued {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        params.not_after = rcgen::date_time_ymd(year, 1, 1);
-        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
-        (certificate, key)
-    }
-}
 
 /// The certificate that a new connection is shown.
 fn shown(server: &Server) -> CertificateDer<'static> {
@@ -70,15 +26,6 @@ fn shown(server: &Server) -> CertificateDer<'static> {
     let config = builder().with_root_certificates(roots).with_no_client_auth();
     let connection = shake_hands(server.port(), config).expect("the handshake");
     connection.peer_certificates().expect("shown")[0].clone().into_owned()
-}
-
-/// A client that shows a certificate and no token.
-fn with_certificate(server: &Server, (certificate, key): &Issued) -> Client {
-    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let client = server.client().anonymous();
-    client
-        .with_certificate(certificate.der().clone(), key)
-        .expect("they fit")
 }
 
 /// Returns true if a client certificate is believed: anyone known may read discovery.

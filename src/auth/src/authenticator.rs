@@ -4,19 +4,24 @@ use std::{fmt, pin::Pin};
 
 use trireme_registry::request::UserInfo;
 
-use crate::{
-    certificate::{CertificateError, CertificateIdentity},
-    front_proxy::RequestHeaders,
-};
+use crate::certificate::{CertificateError, CertificateIdentity};
 
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The headers of a request.
+pub trait RequestHeaders: Send + Sync {
+    /// Passes on every name, in lower case, with each of its values in their order.
+    fn visit(&self, visitor: &mut dyn FnMut(&str, &[u8]));
+}
 
 /// The credentials of a request.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
     /// The token of `Authorization: Bearer …`.
     pub bearer_token: Option<&'a str>,
+    /// The user and the password of `Authorization: Basic …`.
+    pub password: Option<(&'a str, &'a str)>,
     /// The client certificate of the connection, or what is wrong with it.
     pub certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
     /// The same certificate, judged as that of a front proxy; `None` if there are no CAs of these.

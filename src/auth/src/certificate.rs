@@ -8,11 +8,16 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
+/// The part of a subject that is a user's UID: Kubernetes' own.
+const UID: &str = "1.3.6.1.4.1.57683.2";
+
 /// The user in a client certificate; read once per connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateIdentity {
     /// The common name; empty if there is none.
     pub common_name: String,
+    /// The UID (`1.3.6.1.4.1.57683.2`); empty if there is none.
+    pub uid: String,
     /// The organizations.
     pub organizations: Vec<String>,
     /// When it expires.
@@ -47,9 +52,17 @@ impl CertificateIdentity {
                 .map_err(|_| CertificateError::Unreadable)
         };
         let common_name = subject.iter_common_name().last().map(texts).transpose()?;
+        let is_uid =
+            |attribute: &&x509_parser::x509::AttributeTypeAndValue<'_>| attribute.attr_type().to_id_string() == UID;
+        let mut uids = subject.iter_attributes().filter(is_uid).map(texts);
+        let uid = uids.next().transpose()?.unwrap_or_default();
+        if uids.next().is_some() {
+            return Err(CertificateError::Unreadable);
+        }
         let expiry = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
         Ok(Self {
             common_name: common_name.unwrap_or_default(),
+            uid,
             organizations: subject.iter_organization().map(texts).collect::<Result<_, _>>()?,
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(expiry),
             fingerprint: hexadecimal(&Sha256::digest(der)),

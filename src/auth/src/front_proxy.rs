@@ -8,13 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use trireme_machinery::percent;
 use trireme_registry::request::UserInfo;
 
-use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
-
-/// The headers of a request.
-pub trait RequestHeaders: Send + Sync {
-    /// Passes on every name, in lower case, with each of its values in their order.
-    fn visit(&self, visitor: &mut dyn FnMut(&str, &[u8]));
-}
+use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
 
 /// The names of the headers that tell who asks (`--requestheader-…-headers`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,6 +146,7 @@ mod tests {
     fn identity(name: &str) -> CertificateIdentity {
         CertificateIdentity {
             common_name: name.to_owned(),
+            uid: String::new(),
             organizations: Vec::new(),
             not_after: SystemTime::UNIX_EPOCH,
             fingerprint: String::new(),

@@ -16,6 +16,8 @@ mod impersonation;
 mod issuer_documents;
 mod modes;
 mod node;
+mod oidc;
+mod password_file;
 mod rbac;
 mod rules;
 mod service_account;
@@ -31,16 +33,21 @@ mod webhook_authorizer;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
-pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
 pub use authorization_configuration::{AuthorizationConfiguration, ConfiguredAuthorizer, ConfiguredWebhook};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
-pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders, RequestHeaders};
+pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, AuthorizerType};
 pub use node::NodeAuthorizer;
+pub use oidc::{
+    AnonymousAuth, AuthenticationConfiguration, AuthenticationConfigurationError, JwtTokens, OidcFlags, OidcParts,
+    OidcProviders, SUPPORTED_ALGORITHMS,
+};
+pub use password_file::PasswordFile;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};

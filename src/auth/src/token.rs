@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use trireme_machinery::go_text::quote;
+use trireme_machinery::go_text::{aggregate_errors, quote};
 use trireme_registry::request::UserInfo;
 
 use crate::{
@@ -49,20 +49,13 @@ impl TokenError {
     /// The text that a `TokenReview` tells: all errors, each once, of which the first is that the server's own token is
     /// another one.
     pub fn review_text(&self) -> String {
-        let mut texts = vec![TokenError::Unknown.to_string()];
         let errors = match self {
             Self::Several(errors) => errors.as_slice(),
             one => std::slice::from_ref(one),
         };
-        for text in errors.iter().map(Self::to_string) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        match texts.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        }
+        let all = std::iter::once(&Self::Unknown).chain(errors);
+        let texts: Vec<String> = all.map(Self::to_string).collect();
+        aggregate_errors(&texts).unwrap_or_default()
     }
 }
 

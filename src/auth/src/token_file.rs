@@ -8,16 +8,27 @@ use trireme_registry::request::UserInfo;
 /// The users of a `--token-auth-file`.
 pub struct TokenFile(Vec<(Secret, UserInfo)>);
 
-struct Secret(Box<[u8]>);
+/// A token or password that is compared in constant time and never shown.
+pub(crate) struct Secret(Box<[u8]>);
 
-/// A token file that cannot be used. Never names a token.
+impl Secret {
+    pub(crate) fn of(text: String) -> Self {
+        Self(text.into_bytes().into_boxed_slice())
+    }
+
+    pub(crate) fn is(&self, text: &str) -> Choice {
+        self.0.ct_eq(text.as_bytes())
+    }
+}
+
+/// A file of tokens or passwords that cannot be used. Never names one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// Fewer than three columns.
-    #[error("line {0}: there must be at least a token, a user name and a uid")]
+    #[error("line {0}: there must be at least a token or password, a user name and a uid")]
     Columns(usize),
     /// No token in the first column.
-    #[error("line {0}: the token is empty")]
+    #[error("line {0}: the token or password is empty")]
     EmptyToken(usize),
     /// No user in the second column.
     #[error("line {0}: the user name is empty")]
@@ -25,6 +36,9 @@ pub enum TokenFileError {
     /// A token that an earlier line has, too.
     #[error("line {0}: the token has been given before")]
     Duplicate(usize),
+    /// A user who has a password already.
+    #[error("line {0}: the user has been given before")]
+    DuplicateUser(usize),
     /// A quotation mark where none may be, or none where one must be.
     #[error("line {0}: unbalanced quotation marks")]
     Quotes(usize),
@@ -36,35 +50,15 @@ impl TokenFile {
     /// # Errors
     /// For the first line that is not as it should be.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
-        let mut users = Vec::new();
         let mut seen = HashSet::new();
-        for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
-            if line.is_empty() {
-                continue;
-            }
-            let mut columns = columns(line).ok_or(TokenFileError::Quotes(number))?.into_iter();
-            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
-                return Err(TokenFileError::Columns(number));
-            };
-            if token.is_empty() {
-                return Err(TokenFileError::EmptyToken(number));
-            }
-            if name.is_empty() {
-                return Err(TokenFileError::EmptyUser(number));
-            }
+        let rows = rows(text)?;
+        for (number, token, _) in &rows {
             if !seen.insert(token.clone()) {
-                return Err(TokenFileError::Duplicate(number));
+                return Err(TokenFileError::Duplicate(*number));
             }
-            let groups = columns.next().map_or_else(Vec::new, |groups| list(&groups));
-            let user = UserInfo {
-                name,
-                uid,
-                groups,
-                ..UserInfo::default()
-            };
-            users.push((Secret(token.into_bytes().into_boxed_slice()), user));
         }
-        Ok(Self(users))
+        let user = |(_, token, user): (usize, String, UserInfo)| (Secret::of(token), user);
+        Ok(Self(rows.into_iter().map(user).collect()))
     }
 
     /// The token's user.
@@ -72,8 +66,7 @@ impl TokenFile {
         // Every line is compared, so that the time taken does not tell where a match stands.
         let mut found = None;
         for (secret, user) in &self.0 {
-            let same: Choice = secret.0.ct_eq(token.as_bytes());
-            if bool::from(same) {
+            if bool::from(secret.is(token)) {
                 found = Some(user);
             }
         }
@@ -85,6 +78,35 @@ impl fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TokenFile({} tokens)", self.0.len())
     }
+}
+
+/// The lines of a file: their numbers, secrets and users.
+pub(crate) fn rows(text: &str) -> Result<Vec<(usize, String, UserInfo)>, TokenFileError> {
+    let mut users = Vec::new();
+    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+        if line.is_empty() {
+            continue;
+        }
+        let mut columns = columns(line).ok_or(TokenFileError::Quotes(number))?.into_iter();
+        let (Some(secret), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
+            return Err(TokenFileError::Columns(number));
+        };
+        if secret.is_empty() {
+            return Err(TokenFileError::EmptyToken(number));
+        }
+        if name.is_empty() {
+            return Err(TokenFileError::EmptyUser(number));
+        }
+        let groups = columns.next().map_or_else(Vec::new, |groups| list(&groups));
+        let user = UserInfo {
+            name,
+            uid,
+            groups,
+            ..UserInfo::default()
+        };
+        users.push((number, secret, user));
+    }
+    Ok(users)
 }
 
 fn list(text: &str) -> Vec<String> {

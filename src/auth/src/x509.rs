@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Authenticates by client certificates, on which the TLS layer has passed its judgement.
 #[derive(Debug, Clone)]
@@ -32,12 +32,12 @@ impl CertificateAuthenticator {
         }
         Ok(Some(UserInfo {
             name: identity.common_name.clone(),
+            uid: identity.uid.clone(),
             groups: identity.organizations.clone(),
             extra: BTreeMap::from([(
                 CREDENTIAL_ID.to_owned(),
                 vec![format!("X509SHA256={}", identity.fingerprint)],
             )]),
-            ..UserInfo::default()
         }))
     }
 }
@@ -84,6 +84,20 @@ mod tests {
         let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity);
         let user = user.ok().flatten().map(|u| (u.name, u.groups));
         assert_eq!(user, Some(("admin".into(), vec!["system:masters".into()])));
+    }
+
+    #[test]
+    fn a_part_of_the_subject_is_the_uid() {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "ann");
+        let uid = DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+        params.distinguished_name.push(uid, "uid-7");
+        params.not_after = rcgen::date_time_ymd(2030, 1, 2);
+        let certificate = params.self_signed(&key).expect("it can sign itself");
+        let identity = CertificateIdentity::from_der(certificate.der()).expect("it can be read");
+        let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity);
+        assert_eq!(user.ok().flatten().map(|user| user.uid), Some("uid-7".to_owned()));
     }
 
     #[test]

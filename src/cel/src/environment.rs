@@ -34,6 +34,7 @@ pub struct AdmissionVariables {
     pub patch_types: bool,
 }
 
+const USER_INFO: &str = "kubernetes.UserInfo";
 const REQUEST: &str = "kubernetes.AdmissionRequest";
 const NAMESPACE: &str = "kubernetes.Namespace";
 const VARIABLES: &str = "kubernetes.variables";
@@ -47,7 +48,7 @@ const ADMISSION_TYPES: &[(&str, &str)] = &[
         "group:string version:string resource:string",
     ),
     (
-        "kubernetes.UserInfo",
+        USER_INFO,
         "username:string uid:string groups:list(string) extra:map(string,list(string))",
     ),
     (
@@ -163,6 +164,24 @@ impl Environment {
         let mut environment = Self::with_types(DEVICE_TYPES);
         environment.declare("device", Type::named(DEVICE));
         environment.bindings = true;
+        environment
+    }
+
+    /// The environment of expressions about the claims of a token: a map from names to anything
+    /// (`k8s.io/apiserver/pkg/authentication/cel`).
+    pub fn claims() -> Self {
+        let mut environment = Self::default();
+        let claims = Type::Map(Arc::new(Type::String), Arc::new(Type::Any));
+        environment.declare("claims", claims);
+        environment
+    }
+
+    /// The environment of expressions about a user.
+    pub fn user() -> Self {
+        let of_users = |(name, _): &&(&str, &str)| *name == USER_INFO;
+        let types: Vec<(&str, &str)> = ADMISSION_TYPES.iter().filter(of_users).copied().collect();
+        let mut environment = Self::with_types(&types);
+        environment.declare("user", Type::named(USER_INFO));
         environment
     }
 

@@ -38,6 +38,6 @@ pub use eval::Activation;
 pub use ext::semvers::SemanticVersion;
 pub use meter::{Budget, EvalError, MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNTIME_BUDGET};
 pub use program::{Evaluated, Program, authority, compile};
-pub use syntax::is_identifier;
+pub use syntax::{is_identifier, selects_field};
 pub use types::Type;
 pub use value::{Authority, Cidr, Fields, Key, LazyFields, List, Map, Opaque, Text, Value};

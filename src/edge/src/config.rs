@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
+use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_machinery::schema::TypeTable;
@@ -24,8 +24,9 @@ pub struct EdgeConfig {
     pub limits: ConnectionLimits,
     /// `--shutdown-watch-termination-grace-period`: over how long the ends of watches are spread at a shutdown.
     pub watch_grace: Duration,
-    /// `--anonymous-auth`: requests without credentials are those of `system:anonymous`; else they get 401.
-    pub anonymous: bool,
+    /// `--anonymous-auth` and `anonymous` of `--authentication-config`: the requests without credentials that are those of
+    /// `system:anonymous`; others get 401.
+    pub anonymous: AnonymousAuth,
     /// The headers in which proxies tell who asks: they are read by authenticators alone.
     pub front_proxy: FrontProxyHeaders,
     /// `--request-timeout`: how long a request may take that is not long-running.
@@ -57,7 +58,7 @@ impl EdgeConfig {
             tls,
             limits: ConnectionLimits::default(),
             watch_grace: Duration::ZERO,
-            anonymous: true,
+            anonymous: AnonymousAuth::everywhere(true),
             front_proxy: FrontProxyHeaders::standard(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),

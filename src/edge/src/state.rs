@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
-use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
+use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
 
 use trireme_http::server::Lifecycle;
@@ -25,8 +25,8 @@ pub(crate) struct ChainState {
     pub(crate) limiter: Limiter,
     /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
-    /// True if requests without credentials go on, as those of nobody.
-    pub(crate) anonymous: bool,
+    /// The requests without credentials that go on, as those of nobody.
+    pub(crate) anonymous: AnonymousAuth,
     /// The headers in which proxies tell who asks.
     pub(crate) front_proxy: FrontProxyHeaders,
     /// The longest time of a request that is not long-running.

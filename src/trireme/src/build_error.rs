@@ -39,14 +39,20 @@ pub(crate) enum BuildError {
     /// The resources cannot be served.
     #[error("the resources cannot be served")]
     Resources(#[from] ResourcesError),
-    /// The token file is malformed.
-    #[error("the token file {path} cannot be used")]
+    /// A file of tokens or passwords is malformed.
+    #[error("the file of users {path} cannot be used")]
     Tokens {
         /// The file.
         path: PathBuf,
         /// The cause.
         source: trireme_auth::TokenFileError,
     },
+    /// The configuration of authenticators is not taken.
+    #[error("the configuration of authenticators is not taken")]
+    Authentication(#[source] trireme_auth::AuthenticationConfigurationError),
+    /// Who may come without credentials is decided at the start.
+    #[error("anonymous: Forbidden: changed from initial configuration file")]
+    AnonymousChanged,
     /// The authorizers cannot be brought up.
     #[error("the authorizers cannot be brought up: {0}")]
     Authorization(String),

@@ -6,11 +6,7 @@ use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
-use trireme_auth::{
-    Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator,
-    FrontProxyAuthenticator, FrontProxyHeaders, ReviewWebhook, TokenAuthenticator, TokenError, TokenFile, TokenHolder,
-    TokenUnion, Union, WebhookTokens, common_audiences,
-};
+use trireme_auth::{Authorizer, FrontProxyHeaders};
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
@@ -19,9 +15,10 @@ use trireme_flow::Limiter;
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, TrustedCas, tls_from_pem};
 use trireme_machinery::GroupResource;
-use trireme_registry::{DirectorHandle, Views};
+use trireme_registry::Views;
 use x509_parser::pem::Pem;
 
+use crate::authentication;
 use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
 use crate::config_controller::ConfigController;
@@ -112,7 +109,7 @@ pub(crate) async fn start(
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
         advertised_address: Some(reached_at.to_string()),
-        anonymous: settings.anonymous_auth,
+        anonymous: settings.anonymous_auth.clone(),
         front_proxy: taken_out(settings),
         watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
@@ -127,20 +124,12 @@ pub(crate) async fn start(
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
-    let tokens = tokens(settings, system, keys.tokens, director, &mut files)?;
-    let mut ways: Vec<Arc<dyn Authenticator>> = Vec::new();
-    // What a proxy says comes before who it is itself.
-    if let Some(proxies) = &settings.request_header {
-        let allowed = proxies.allowed_names.clone();
-        ways.push(Arc::new(FrontProxyAuthenticator::new(proxies.headers.clone(), allowed)));
-    }
-    ways.push(Arc::new(CertificateAuthenticator::new(system.clock().clone())));
-    ways.push(Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())));
+    let authenticators = authentication::start(settings, system, &keys, director, &mut files)?;
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
         rules: served.authorization.chain.clone(),
-        tokens,
+        tokens: authenticators.tokens,
         audiences,
         clock: system.clock().clone(),
     });
@@ -157,7 +146,7 @@ pub(crate) async fn start(
     resources::serve_virtual(system, director, &settings.apis, handlers).await?;
     let rooms = Rooms {
         director: director.clone(),
-        authenticator: Arc::new(Union::new(ways)),
+        authenticator: authenticators.requests,
         authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: watched.limiter.clone(),
@@ -250,62 +239,6 @@ struct Certificates(Current<Tls>);
 impl TlsProvider for Certificates {
     fn current(self: Arc<Self>) -> Arc<Tls> {
         self.0.load_full()
-    }
-}
-
-/// The authenticators of tokens: those of the settings' file, those of service accounts, those of new nodes and the webhook.
-fn tokens(
-    settings: &Settings,
-    system: &ActorSystem,
-    keys: &TokenKeys,
-    director: &DirectorHandle,
-    files: &mut Reloader,
-) -> Result<Arc<dyn TokenAuthenticator>, BuildError> {
-    let mut ways: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
-    if let Some(path) = settings.token_auth_file.clone() {
-        let file = files.load("token-auth-file", vec![path.clone()], move |contents| {
-            TokenFile::parse(&String::from_utf8_lossy(&contents.concat())).map_err(|source| BuildError::Tokens {
-                path: path.clone(),
-                source,
-            })
-        })?;
-        let audiences = keys.audiences().to_vec();
-        ways.push(Arc::new(Tokens { file, audiences }));
-    }
-    ways.push(Arc::new(keys.authenticator(director, system.clock().clone())?));
-    if settings.bootstrap_token_auth {
-        let (secrets, audiences) = (Arc::new(director.clone()), keys.audiences().to_vec());
-        ways.push(Arc::new(BootstrapTokens::new(
-            secrets,
-            audiences,
-            system.clock().clone(),
-        )));
-    }
-    // Last, as it costs a call.
-    if let Some(webhook) = &settings.token_webhook {
-        let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
-        let client = Client::new("token-webhook", ClientSettings::default(), clock.clone(), tasks);
-        let review = ReviewWebhook::new(webhook.server.clone(), client, clock.clone());
-        let audiences = keys.audiences().to_vec();
-        ways.push(Arc::new(WebhookTokens::new(review, webhook.settings, audiences, clock)));
-    }
-    Ok(Arc::new(TokenUnion::new(ways)))
-}
-
-/// The tokens of now, which are for this server.
-struct Tokens {
-    file: Current<TokenFile>,
-    audiences: Vec<String>,
-}
-
-impl TokenAuthenticator for Tokens {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
-        let audiences = common_audiences(&self.audiences, audiences);
-        let user = self.file.load().user(token).cloned();
-        let holder = user
-            .filter(|_| !audiences.is_empty())
-            .map(|user| TokenHolder { user, audiences });
-        Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }
 

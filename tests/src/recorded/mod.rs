@@ -5,6 +5,7 @@
 //! format.
 
 mod echo;
+mod identities;
 pub mod known;
 mod normal;
 mod spaced;
@@ -16,13 +17,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
-use crate::review_hook::ReviewHook;
 use crate::server::ADMIN_TOKEN;
+use identities::Identities;
 use normal::Normalizer;
+
+pub use identities::Peers;
 
 /// Scenarios that run side by side; more only queue on a small machine.
 const SIDE_BY_SIDE: usize = 4;
@@ -92,16 +96,7 @@ pub fn load(path: &Path) -> Vec<Scenario> {
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
 /// `managedFields` are compared or left out.
 pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
-    replay_with(&Peers { client, hook: None }, scenarios, compares_managers)
-}
-
-/// The servers that the steps of a scenario speak to.
-#[derive(Clone, Copy)]
-pub struct Peers<'p> {
-    /// The API server.
-    pub client: &'p Client,
-    /// The webhook that it asks.
-    pub hook: Option<&'p ReviewHook>,
+    replay_with(&Peers::of(client), scenarios, compares_managers)
 }
 
 /// As [`replay`], of scenarios in which a webhook is asked, too.
@@ -156,9 +151,10 @@ impl Scenario {
             make_namespace(client, &namespace);
         }
         let normalizer = Normalizer::new(&namespace, compares_managers);
+        let mut identities = Identities::new(*peers);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
-            let differences = run_step(peers, step, &mut variables, &normalizer);
+            let differences = run_step(&mut identities, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
                 step: number,
@@ -201,21 +197,17 @@ fn make_namespace(client: &Client, name: &str) {
 }
 
 fn run_step(
-    peers: &Peers<'_>,
+    identities: &mut Identities<'_>,
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    if let Some((hook, request)) = peers.hook.zip(hook_request(step)) {
-        let answered = json!({"code": 200, "type": "", "warning": [], "body": hook.step(request, &step["body"])});
-        let mut differences = Vec::new();
-        let (wanted, given) = (normalizer.apply(&step["expect"]), normalizer.apply(&answered));
-        compare(&wanted, &given, "", &mut differences);
-        return differences;
-    }
-    let answer = match send_until(peers.client, step, variables) {
-        Ok(answer) => answer,
-        Err(error) => return vec![format!("no answer: {error}")],
+    let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
+        Some(answer) => answer,
+        None => match send_until(identities, step, variables) {
+            Ok(answer) => answer,
+            Err(error) => return vec![format!("no answer: {error}")],
+        },
     };
     let body = parsed_body(&answer, step["lines"].is_u64());
     if let Some(keep) = step["keep"].as_object() {
@@ -224,12 +216,17 @@ fn run_step(
             variables.insert(name.clone(), value.map_or_else(|| "None".to_owned(), plain_text));
         }
     }
-    let got = json!({
+    let mut got = json!({
         "code": answer.code,
         "type": answer.header("content-type").next().unwrap_or_default().replace(' ', ""),
         "warning": answer.header("warning").collect::<Vec<_>>(),
         "body": body,
     });
+    if let Some(headers) = step["expect"]["headers"].as_object() {
+        let values = |name: &String| answer.header(&name.to_ascii_lowercase()).map(Value::from).collect();
+        let shown: Map<String, Value> = headers.keys().map(|name| (name.clone(), values(name))).collect();
+        got["headers"] = shown.into();
+    }
     let mut differences = Vec::new();
     compare(
         &normalizer.apply(&step["expect"]),
@@ -245,21 +242,20 @@ fn run_step(
     differences
 }
 
-/// The request of a step that speaks to the webhook.
-fn hook_request(step: &Value) -> Option<&str> {
-    step["do"].as_str()?.strip_prefix("HOOK ")
-}
-
 /// Repeats a step that says so until the answer has the code that it waits for.
-fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+fn send_until(
+    identities: &Identities<'_>,
+    step: &Value,
+    variables: &HashMap<String, String>,
+) -> std::io::Result<Answer> {
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
     let (until, patience) = wait_of(step, request);
     if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
-        settle_definitions(client)?;
+        settle_definitions(identities.peers.client)?;
     }
     loop {
-        let answer = send_step(client, step, variables)?;
+        let answer = send_step(identities, step, variables)?;
         if until.is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
             return Ok(answer);
         }
@@ -312,20 +308,26 @@ fn is_settled(definition: &Value) -> bool {
         || (has_names && condition("Established")["status"] == "True")
 }
 
-fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+fn send_step(
+    identities: &Identities<'_>,
+    step: &Value,
+    variables: &HashMap<String, String>,
+) -> std::io::Result<Answer> {
     let request = substitute_text(step["do"].as_str().unwrap_or_default(), variables);
     let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
-    let body = match (step.get("raw"), step.get("body")) {
-        (Some(raw), _) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
-        (None, Some(body)) => Some(spaced::written(&substitute(body, variables))),
-        (None, None) => None,
+    let body = match (step.get("raw"), step.get("body64"), step.get("body")) {
+        (Some(raw), ..) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
+        (None, Some(bytes), _) => bytes.as_str().and_then(|bytes| STANDARD.decode(bytes).ok()),
+        (None, None, Some(body)) => Some(spaced::written(&substitute(body, variables))),
+        (None, None, None) => None,
     };
     let has_body = body.is_some();
-    let client = match step["as"].as_str() {
-        None => client.with_token(ADMIN_TOKEN),
-        Some("none") => client.anonymous(),
-        Some(token) => client.with_token(&substitute_text(token, variables)),
-    };
+    let client = identities.client(
+        step["as"]
+            .as_str()
+            .map(|name| substitute_text(name, variables))
+            .as_deref(),
+    );
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
     let headers = step["headers"].as_object().into_iter().flatten();

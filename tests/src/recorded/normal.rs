@@ -47,6 +47,7 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"hash=[0-9A-F]{32,}", "hash=<hash>"),
     (r"serverAddress: \S+", "serverAddress: <address>"),
+    (r"(X509SHA256=)[0-9a-f]{64}", "${1}<hash>"),
     (r"(kube-api-access-)[a-z0-9]{5}", "${1}<rand>"),
     (
         r"\b(too old resource version: |Too large resource version: |current: )\d+( \(\d+\))?",

@@ -7,10 +7,12 @@ mod lexer;
 mod literal;
 mod macros;
 mod parser;
+mod selects;
 
 pub(crate) use describe::describe;
 pub use identifier::is_identifier;
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
+pub use selects::selects_field;
 
 /// The tokens that may stand in the place of a missing operand.
 const OPERANDS: &str =

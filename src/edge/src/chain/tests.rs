@@ -14,8 +14,8 @@ use actix_web::{
 use serde_json::Value;
 use trireme_actors::{ActorSystem, Clock, ManualClock};
 use trireme_auth::{
-    Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision, FrontProxyHeaders,
-    Impersonator, MASTERS, Rejected,
+    AnonymousAuth, Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision,
+    FrontProxyHeaders, Impersonator, MASTERS, Rejected,
 };
 use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
 use trireme_registry::request::UserInfo;
@@ -109,7 +109,7 @@ impl Fixture {
                 .expect("its actors start"),
             ),
             lifecycle: Lifecycle::new(),
-            anonymous: true,
+            anonymous: AnonymousAuth::everywhere(true),
             front_proxy: FrontProxyHeaders::standard(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
@@ -200,7 +200,7 @@ async fn only_the_public_paths_answer_without_credentials() {
 #[actix_web::test]
 async fn without_credentials_nothing_is_served_if_nobody_is_no_user() {
     let mut fixture = Fixture::new();
-    fixture.state.anonymous = false;
+    fixture.state.anonymous = AnonymousAuth::everywhere(false);
     assert_eq!(fixture.get("/healthz", None).await.code, 401);
     assert_eq!(fixture.get("/healthz", Some("admin")).await.code, 200);
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header::{self, HeaderMap, HeaderName};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use trireme_auth::{CertificateError, CertificateIdentity, Credentials, FrontProxyHeaders, RequestHeaders, anonymous};
 use trireme_http::server::{ClientCertificate, Untrusted};
 use trireme_machinery::{ApiError, Reason};
@@ -46,18 +47,20 @@ async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> R
         Some(_) => Ok(None),
         None => websocket::token(headers),
     };
+    let password = authorization.as_deref().and_then(basic);
     let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
     let identities = certificate.map(Identities::of).unwrap_or_default();
     let headers = HeadersOfRequest(headers);
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
+        password: password.as_deref().and_then(|decoded| decoded.split_once(':')),
         certificate: Identities::credential(&identities.client),
         proxy_certificate: Identities::credential(&identities.proxy),
         headers: Some(&headers),
     };
     match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => Ok(user),
-        Ok(None) if state.anonymous && in_protocol.is_ok() => Ok(anonymous()),
+        Ok(None) if in_protocol.is_ok() && state.anonymous.admits(exchange.info.path()) => Ok(anonymous()),
         Ok(None) => Err(unauthorized()),
         Err(why) => {
             tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
@@ -126,6 +129,15 @@ pub(crate) fn bearer_token(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
+/// The user and the password of an `Authorization` of the basic scheme, `user:password`.
+fn basic(header: &str) -> Option<String> {
+    let (scheme, encoded) = header.trim().split_once(' ')?;
+    let decoded = scheme
+        .eq_ignore_ascii_case("basic")
+        .then(|| STANDARD.decode(encoded.trim()))?;
+    String::from_utf8(decoded.ok()?).ok()
+}
+
 /// Tells whether a token stands behind one space too many.
 fn has_extra_space(header: &str) -> bool {
     let mut parts = header.trim().splitn(3, ' ');
@@ -159,6 +171,14 @@ mod tests {
         }
         assert!(has_extra_space("Bearer  abc"));
         assert!(!has_extra_space("Bearer abc") && !has_extra_space("Basic  abc"));
+    }
+
+    #[test]
+    fn passwords_are_those_of_the_basic_scheme() {
+        assert_eq!(basic("Basic YTpiOmM=").as_deref(), Some("a:b:c"));
+        for header in ["Basic", "Basic a", "Bearer YTpi", "Basic /w=="] {
+            assert_eq!(basic(header), None, "{header:?}");
+        }
     }
 
     #[test]

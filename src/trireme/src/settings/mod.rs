@@ -29,10 +29,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::{FrontProxyHeaders, TokenWebhookSettings};
+use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
@@ -91,8 +92,12 @@ pub(crate) struct Settings {
     pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// True if requests without credentials are admitted as those of `system:anonymous`.
-    pub(crate) anonymous_auth: bool,
+    /// Users with passwords.
+    pub(crate) basic_auth_file: Option<PathBuf>,
+    /// The requests without credentials that are admitted as those of `system:anonymous`.
+    pub(crate) anonymous_auth: AnonymousAuth,
+    /// Issuers of JWTs, if there are any.
+    pub(crate) jwt: Option<JwtSettings>,
     /// True if Secrets may keep tokens of new nodes.
     pub(crate) bootstrap_token_auth: bool,
     /// Who says what users may do.
@@ -242,6 +247,17 @@ pub(crate) struct RequestHeaderSettings {
     pub(crate) allowed_names: Vec<String>,
     /// The headers.
     pub(crate) headers: FrontProxyHeaders,
+}
+
+/// Issuers of JWTs.
+#[derive(Debug, Clone)]
+pub(crate) struct JwtSettings {
+    /// The issuers, found to be in order.
+    pub(crate) configuration: Arc<AuthenticationConfiguration>,
+    /// The file that tells of them, if it was not flags.
+    pub(crate) file: Option<PathBuf>,
+    /// Issuers that they may not be.
+    pub(crate) service_account_issuers: Vec<String>,
 }
 
 /// A webhook for bearer tokens.

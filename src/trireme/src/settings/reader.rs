@@ -2,6 +2,7 @@
 
 mod authorization;
 mod group;
+mod jwt;
 mod request_header;
 mod token_webhook;
 
@@ -53,6 +54,7 @@ impl Reader {
         let feature_gates = self.parsed("feature-gates", FeatureGates::parse);
         let selected = self.parsed("runtime-config", ApiSelection::parse);
         let apis = feature_gates.on().fold(selected, ApiSelection::with_gate);
+        let jwt = self.jwt();
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
@@ -69,7 +71,9 @@ impl Reader {
             request_header: self.request_header(),
             token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
-            anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
+            basic_auth_file: self.optional("basic-auth-file", FILE, readable),
+            anonymous_auth: self.anonymous_auth(jwt.as_ref()),
+            jwt,
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),

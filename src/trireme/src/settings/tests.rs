@@ -51,7 +51,7 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
     assert_eq!(settings.event_ttl, Duration::from_secs(3600));
     assert_eq!(settings.slow_request, Some(Duration::from_millis(500)));
     assert!(settings.profiling);
-    assert!(settings.anonymous_auth && !settings.bootstrap_token_auth);
+    assert!(settings.anonymous_auth.admits("/") && !settings.bootstrap_token_auth);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
         &[("TRIREME_PROFILING", "false")],
     );
     assert_eq!((observed.slow_request, observed.profiling), (None, false));
-    assert!(!observed.anonymous_auth && observed.bootstrap_token_auth);
+    assert!(!observed.anonymous_auth.admits("/") && observed.bootstrap_token_auth);
     let embedded = serve("trireme serve --unsafe-no-fsync", &[]);
     assert_eq!(embedded.store.kind, StoreKind::Embedded { fsync: false });
 }

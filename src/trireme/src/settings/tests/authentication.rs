@@ -59,3 +59,50 @@ fn a_webhook_for_tokens_is_a_kubeconfig() {
           --authentication-token-webhook-config-file: "FILE": give a kubeconfig of a webhook: FILE is no kubeconfig: it has no context """#]]
     .assert_eq(&errors.replace(file.to_str().expect("UTF-8"), "FILE"));
 }
+
+#[test]
+fn issuers_are_those_of_a_file_or_of_flags() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("authn.yaml");
+    let write = |text: &str| {
+        let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
+        fs::write(&file, format!("{head}{text}")).expect("written");
+    };
+    let line = format!("trireme serve --authentication-config={}", file.display());
+    write("anonymous: {enabled: true, conditions: [{path: /livez}]}\n");
+    let settings = serve(&line, &[]);
+    assert!(settings.anonymous_auth.admits("/livez") && !settings.anonymous_auth.admits("/api"));
+    assert_eq!(settings.jwt.and_then(|jwt| jwt.file), Some(file.clone()));
+    let oidc = "trireme serve --oidc-issuer-url=https://a --oidc-client-id=x --oidc-required-claim=a=b --oidc-required-claim=c=d";
+    assert!(serve(oidc, &[]).jwt.is_some_and(|jwt| jwt.file.is_none()));
+    assert!(serve("trireme serve", &[]).jwt.is_none());
+    let show = |line: &str| {
+        let errors = read_line(line, &[]).expect_err("the settings are bad").to_string();
+        errors.replace(file.to_str().expect("UTF-8"), "FILE")
+    };
+    expect![[r#"
+        1 error in the settings
+          --anonymous-auth: "true": anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file"#]]
+    .assert_eq(&show(&format!("{line} --anonymous-auth=true")));
+    expect![[r#"
+        1 error in the settings
+          --authentication-config: "FILE": authentication-config file and oidc-* flags are mutually exclusive"#]]
+    .assert_eq(&show(&format!("{line} --oidc-client-id=x")));
+    expect![[r#"
+        1 error in the settings
+          --oidc-client-id: "x": oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"#]]
+    .assert_eq(&show("trireme serve --oidc-client-id=x"));
+    expect![[r#"
+        1 error in the settings
+          --oidc-issuer-url: "https://a": oidc: unsupported signing alg: "HS256""#]]
+    .assert_eq(&show(
+        "trireme serve --oidc-issuer-url=https://a --oidc-client-id=x --oidc-signing-algs=HS256",
+    ));
+    write(
+        "jwt: [{issuer: {url: 'https://kubernetes.default.svc', audiences: [a]}, claimMappings: {username: {claim: a, prefix: ''}}}]\n",
+    );
+    expect![[r#"
+        1 error in the settings
+          --authentication-config: "FILE": invalid authentication configuration: jwt[0].issuer.url: Invalid value: "https://kubernetes.default.svc": URL must not overlap with disallowed issuers: [https://kubernetes.default.svc]"#]]
+    .assert_eq(&show(&line));
+}

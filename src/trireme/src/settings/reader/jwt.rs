@@ -1,0 +1,128 @@
+//! Issuers of JWTs: `--authentication-config`, or `--oidc-…`; and who may come without credentials.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
+
+use super::Reader;
+use crate::settings::JwtSettings;
+use crate::settings::errors::SettingError;
+use crate::settings::layers::Given;
+use crate::settings::values::list;
+
+const OIDC: [&str; 9] = [
+    "oidc-issuer-url",
+    "oidc-client-id",
+    "oidc-ca-file",
+    "oidc-username-claim",
+    "oidc-username-prefix",
+    "oidc-groups-claim",
+    "oidc-groups-prefix",
+    "oidc-signing-algs",
+    "oidc-required-claim",
+];
+const CONFIGURATION: &str = "authentication-config";
+
+impl Reader {
+    /// `None` without issuers, and if they are refused.
+    pub(super) fn jwt(&mut self) -> Option<JwtSettings> {
+        let issuer = self.layers.given("service-account-issuer");
+        let service_account_issuers: Vec<String> = issuer.map(|given| given.text).into_iter().collect();
+        let flag = OIDC.iter().find_map(|name| self.layers.given(name));
+        let (configuration, file) = match (self.layers.given(CONFIGURATION), flag) {
+            (None, None) => return None,
+            (Some(_), Some(_)) => {
+                self.refuse_if_given(
+                    CONFIGURATION,
+                    "authentication-config file and oidc-* flags are mutually exclusive",
+                );
+                return None;
+            }
+            (Some(given), None) => {
+                let file = PathBuf::from(&given.text);
+                (self.configuration_file(given, &service_account_issuers)?, Some(file))
+            }
+            (None, Some(given)) => (self.oidc_flags(given, &service_account_issuers)?, None),
+        };
+        Some(JwtSettings {
+            configuration: Arc::new(configuration),
+            file,
+            service_account_issuers,
+        })
+    }
+
+    /// Who may come without credentials. A file that says it wants no flag beside it.
+    pub(super) fn anonymous_auth(&mut self, jwt: Option<&JwtSettings>) -> AnonymousAuth {
+        let flag: Option<bool> = self.optional("anonymous-auth", "give true or false", |text| text.parse().ok());
+        match jwt.and_then(|jwt| jwt.configuration.anonymous()) {
+            Some(anonymous) => {
+                let why = "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured \
+                    in authentication configuration file";
+                self.refuse_if_given("anonymous-auth", why);
+                anonymous.clone()
+            }
+            None => AnonymousAuth::everywhere(flag.unwrap_or(true)),
+        }
+    }
+
+    fn configuration_file(&mut self, given: Given, issuers: &[String]) -> Option<AuthenticationConfiguration> {
+        let read = std::fs::read(&given.text).map_err(|error| error.to_string());
+        let parsed =
+            read.and_then(|data| AuthenticationConfiguration::parse(&data, issuers).map_err(|error| error.to_string()));
+        parsed.map_err(|why| self.refuse(given, why)).ok()
+    }
+
+    fn oidc_flags(&mut self, given: Given, issuers: &[String]) -> Option<AuthenticationConfiguration> {
+        let ca = match self.layers.given("oidc-ca-file") {
+            None => String::new(),
+            Some(file) => match std::fs::read_to_string(&file.text) {
+                Ok(ca) => ca,
+                Err(error) => {
+                    self.refuse(file, format!("give a file that can be read ({error})"));
+                    return None;
+                }
+            },
+        };
+        let required = self.optional(
+            "oidc-required-claim",
+            "give claim=value pairs, separated by commas",
+            |text| {
+                let pair = |pair: &str| {
+                    pair.split_once('=')
+                        .map(|(claim, value)| (claim.to_owned(), value.to_owned()))
+                };
+                list(text).map(pair).collect::<Option<Vec<_>>>()
+            },
+        );
+        let text = |name| self.layers.given(name).map(|given| given.text).unwrap_or_default();
+        let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
+        let algorithms = or(text("oidc-signing-algs"), "RS256");
+        let flags = OidcFlags {
+            issuer_url: text("oidc-issuer-url"),
+            client_id: text("oidc-client-id"),
+            ca,
+            username_claim: or(text("oidc-username-claim"), "sub"),
+            username_prefix: text("oidc-username-prefix"),
+            groups_claim: text("oidc-groups-claim"),
+            groups_prefix: text("oidc-groups-prefix"),
+            signing_algs: list(&algorithms).map(str::to_owned).collect(),
+            required_claims: required.unwrap_or_default(),
+        };
+        if flags.issuer_url.is_empty() || flags.client_id.is_empty() {
+            let why = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
+            self.refuse(given, why.to_owned());
+            return None;
+        }
+        let made = flags.configuration(issuers);
+        made.map_err(|error| self.refuse(given, error.to_string())).ok()
+    }
+
+    fn refuse(&mut self, given: Given, why: String) {
+        self.errors.push(SettingError {
+            origin: given.origin,
+            value: Some(given.text),
+            allowed: why,
+        });
+    }
+}
