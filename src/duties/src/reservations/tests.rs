@@ -190,7 +190,7 @@ fn what_a_service_has_is_reserved_again() {
             .await
             .expect("read")
             .expect("there");
-        let parent = json!({ "group": "", "resource": "services", "namespace": "n", "name": "here" });
+        let parent = json!({ "resource": "services", "namespace": "n", "name": "here" });
         assert_eq!(object["spec"]["parentRef"], parent);
     });
 }
