@@ -30,7 +30,7 @@ const PATHS: [&str; 7] = [
 
 /// The form of a page.
 #[derive(Debug, PartialEq, Eq)]
-enum Form {
+enum PageForm {
     Text,
     Object(Encoding, &'static str),
 }
@@ -125,8 +125,8 @@ fn page(
 ) -> HttpResponse {
     let form = form(exchange.accept.as_deref().unwrap_or_default(), kind);
     let answered = form.map(|form| match form {
-        Form::Text => respond::text(StatusCode::OK, text()),
-        Form::Object(format, version) => {
+        PageForm::Text => respond::text(StatusCode::OK, text()),
+        PageForm::Object(format, version) => {
             let mut object = json!({
                 "kind": kind,
                 "apiVersion": format!("{GROUP}/{version}"),
@@ -154,14 +154,14 @@ fn page(
 }
 
 /// The first form of an `Accept` header that there is.
-fn form(accept: &str, kind: &str) -> Result<Form, ApiError> {
+fn form(accept: &str, kind: &str) -> Result<PageForm, ApiError> {
     if accept.trim().is_empty() {
-        return Ok(Form::Text);
+        return Ok(PageForm::Text);
     }
     let found = accept.split(',').find_map(|clause| {
         let mut parts = clause.split(';').map(str::trim);
         let format = match parts.next()? {
-            "*/*" | "text/*" | "text/plain" => return Some(Form::Text),
+            "*/*" | "text/*" | "text/plain" => return Some(PageForm::Text),
             "application/json" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
             _ => return None,
@@ -172,7 +172,7 @@ fn form(accept: &str, kind: &str) -> Result<Form, ApiError> {
             values.find(|(known, _)| *known == name).map(|(_, value)| value)
         };
         let version = VERSIONS.iter().find(|version| value("v") == Some(version))?;
-        (value("g") == Some(GROUP) && value("as") == Some(kind)).then_some(Form::Object(format, version))
+        (value("g") == Some(GROUP) && value("as") == Some(kind)).then_some(PageForm::Object(format, version))
     });
     found.ok_or_else(|| ApiError::new(Reason::NotAcceptable, NOT_ACCEPTABLE))
 }
@@ -184,16 +184,16 @@ mod tests {
     #[test]
     fn pages_are_text_unless_an_object_is_asked_for() {
         for accept in ["", "*/*", "text/plain", "text/html, text/plain;q=0.5"] {
-            assert_eq!(form(accept, "Flagz").ok(), Some(Form::Text), "{accept}");
+            assert_eq!(form(accept, "Flagz").ok(), Some(PageForm::Text), "{accept}");
         }
         let object = |accept: &str| form(accept, "Flagz").ok();
         assert_eq!(
             object("application/json;as=Flagz;v=v1beta1;g=config.k8s.io"),
-            Some(Form::Object(Encoding::Json, "v1beta1"))
+            Some(PageForm::Object(Encoding::Json, "v1beta1"))
         );
         assert_eq!(
             object("application/yaml;as=Flagz;v=v1alpha1;g=config.k8s.io"),
-            Some(Form::Object(Encoding::Yaml, "v1alpha1"))
+            Some(PageForm::Object(Encoding::Yaml, "v1alpha1"))
         );
         for refused in [
             "application/json",

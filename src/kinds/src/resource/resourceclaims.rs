@@ -35,7 +35,7 @@ pub(crate) fn kind() -> Kind {
         ])
         .conversion(
             GroupVersion::new("resource.k8s.io", "v1beta1"),
-            v1beta1::Claims { spec: "/spec" },
+            v1beta1::RequestsOfClaims { spec: "/spec" },
         )
 }
 

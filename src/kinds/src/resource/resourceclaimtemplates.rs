@@ -23,7 +23,7 @@ pub(crate) fn kind() -> Kind {
         .columns(vec![columns::name(), columns::age()])
         .conversion(
             GroupVersion::new("resource.k8s.io", "v1beta1"),
-            v1beta1::Claims { spec: "/spec/spec" },
+            v1beta1::RequestsOfClaims { spec: "/spec/spec" },
         )
 }
 

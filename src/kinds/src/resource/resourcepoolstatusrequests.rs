@@ -31,7 +31,7 @@ const COUNTS: [&str; 4] = [
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let sum = |field: &'static str| {
-        move |object: &Value| match Answer::of(object) {
+        move |object: &Value| match PoolAnswer::of(object) {
             Some(answer) if !answer.has_failed => answer.sum(field).to_string().into(),
             _ => "-".into(),
         }
@@ -85,14 +85,14 @@ pub(crate) fn kind() -> Kind {
             "Pools",
             "integer",
             text_of("Total number of matching pools."),
-            |object| Answer::of(object).map_or(0, |answer| answer.pool_count()).into(),
+            |object| PoolAnswer::of(object).map_or(0, |answer| answer.pool_count()).into(),
         ),
         column("Status", "string", text_of("Processing status."), |object| {
             state(object).into()
         }),
         Column {
             cell: std::sync::Arc::new(|object, now| {
-                let complete = Answer::of(object).and_then(|answer| answer.complete);
+                let complete = PoolAnswer::of(object).and_then(|answer| answer.complete);
                 complete.map_or_else(|| "<none>".into(), |at| since(at, now).into())
             }),
             ..completed
@@ -101,14 +101,14 @@ pub(crate) fn kind() -> Kind {
 }
 
 /// The answer of the controller, as a Table shows it.
-struct Answer<'a> {
+struct PoolAnswer<'a> {
     status: &'a Value,
     has_failed: bool,
     /// The time at which it was complete.
     complete: Option<&'a str>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PoolAnswer<'a> {
     fn of(object: &'a Value) -> Option<Self> {
         let status = object.get("status").filter(|status| !status.is_null())?;
         let mut conditions = items(status, "conditions").iter();
@@ -139,7 +139,7 @@ impl<'a> Answer<'a> {
 }
 
 fn state(object: &Value) -> String {
-    match Answer::of(object) {
+    match PoolAnswer::of(object) {
         Some(answer) if answer.has_failed => "Failed".to_owned(),
         Some(answer) if answer.complete.is_some() => {
             let (shown, all) = (answer.pools().len(), answer.pool_count());
@@ -300,7 +300,10 @@ mod tests {
             "conditions": [{"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2024-01-01T00:00:00Z"}]});
         let answered = trial.status_body(&request, body.clone()).expect("a valid answer");
         assert_eq!(state(&answered), "Complete (1/2 pools)");
-        assert_eq!(Answer::of(&answered).map(|answer| answer.sum("totalDevices")), Some(3));
+        assert_eq!(
+            PoolAnswer::of(&answered).map(|answer| answer.sum("totalDevices")),
+            Some(3)
+        );
         body["status"]["poolCount"] = json!(3);
         assert!(trial.status_body(&answered, body).is_err());
         trial.expect_patch_errors(

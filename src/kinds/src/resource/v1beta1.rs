@@ -20,19 +20,19 @@ const REQUEST: [&str; 9] = [
 const SHARED: [&str; 2] = ["name", "firstAvailable"];
 
 /// Converts the claims that stand at a pointer in objects.
-pub(super) struct Claims {
+pub(super) struct RequestsOfClaims {
     /// The pointer to the spec of a claim.
     pub(super) spec: &'static str,
 }
 
-impl Claims {
+impl RequestsOfClaims {
     fn requests<'a>(&self, object: &'a mut Value) -> impl Iterator<Item = &'a mut Value> + use<'a> {
         let requests = object.pointer_mut(&format!("{}/devices/requests", self.spec));
         requests.and_then(Value::as_array_mut).into_iter().flatten()
     }
 }
 
-impl Conversion for Claims {
+impl Conversion for RequestsOfClaims {
     fn to_stored(&self, object: &mut Value) {
         for request in self.requests(object).filter_map(Value::as_object_mut) {
             let mut fields = std::mem::take(request);
@@ -127,7 +127,7 @@ mod tests {
             "resourceclaims",
             super::super::resourceclaims::kind(),
         )
-        .in_version("v1beta1", Claims { spec: "/spec" });
+        .in_version("v1beta1", RequestsOfClaims { spec: "/spec" });
         let given = json!({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {"name": "c"},
         "spec": {"devices": {"requests": [
             {"name": "r", "deviceClassName": "c", "tolerations": [{"operator": "Exists"}]},
@@ -145,7 +145,7 @@ mod tests {
         ]);
         assert_eq!(requests, expected);
         let mut served = stored;
-        Claims { spec: "/spec" }.to_served(&mut served);
+        RequestsOfClaims { spec: "/spec" }.to_served(&mut served);
         let expected = json!([
             {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1,
                 "tolerations": [{"operator": "Exists"}]},
