@@ -107,7 +107,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1262;
+const RECORDED: usize = 1289;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -115,6 +115,8 @@ const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
 /// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
 const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
+/// The same of all versions.
+const LEAST_OF_ALL_VERSIONS_PERCENT: usize = 74;
 /// The same of the modes of authentication and authorization: few scenarios.
 const LEAST_OF_MODES_PERCENT: usize = 80;
 
@@ -180,6 +182,18 @@ const WITH_OPTIONAL_PLUGINS: &[&str] = &[
 const OPTIONAL_PLUGINS: &str = "--enable-admission-plugins=DenyServiceExternalIPs,AlwaysPullImages,PodNodeSelector,\
     PodTolerationRestriction,ExtendedResourceToleration,LimitPodHardAntiAffinityTopology,\
     OwnerReferencesPermissionEnforcement";
+/// Recorded files of versions that are neither all stable nor served by default.
+const WITH_ALL_VERSIONS: &[&str] = &[
+    "versions/across",
+    "versions/admissionregistration",
+    "versions/autoscaling",
+    "versions/beta-and-alpha-kinds",
+    "versions/events",
+    "versions/networking",
+    "versions/resource",
+    "versions/storage-and-coordination",
+];
+const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
@@ -285,6 +299,16 @@ fn restricted_nodes_are_answered_as_by_kube_apiserver() {
         &files(WITH_NODE_RESTRICTION),
         &[ALL_PLUGINS, NODE_AND_RBAC, "--enable-admission-plugins=NodeRestriction"],
         LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
+fn all_versions_answer_as_those_of_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_ALL_VERSIONS),
+        &[ALL_VERSIONS],
+        LEAST_OF_ALL_VERSIONS_PERCENT,
     );
 }
 
@@ -442,6 +466,7 @@ fn every_recorded_file_can_be_read() {
         "admission-imagepolicy",
         "auth-modes",
         "hooks",
+        "versions",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         let files = files.map(|file| file.expect("a file").path());
@@ -464,6 +489,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_ALL_VERSIONS)
         .chain(WITH_REVIEW_WEBHOOKS)
         .chain(WITH_ISSUERS)
         .chain(WITH_CLIENT_CA)

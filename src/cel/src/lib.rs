@@ -35,6 +35,7 @@ pub use cache::ProgramCache;
 pub use environment::{AdmissionVariables, Environment};
 pub use error::{CompileError, Issue};
 pub use eval::Activation;
+pub use ext::semvers::SemanticVersion;
 pub use meter::{Budget, EvalError, MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNTIME_BUDGET};
 pub use program::{Evaluated, Program, authority, compile};
 pub use syntax::{is_identifier, selects_field};

@@ -40,6 +40,10 @@ pub(crate) struct Api {
     pub(crate) version: VersionInfo,
     /// True if what cannot be read may be deleted on purpose.
     pub(crate) unsafe_deletion: bool,
+    /// The flags that `/flagz` shows, if it is served.
+    pub(crate) flagz: Option<Vec<(String, String)>>,
+    /// The start of the server, if `/statusz` is served.
+    pub(crate) started: Option<jiff::Timestamp>,
     /// Ends what lasts with the server.
     pub(crate) lifecycle: Lifecycle,
     /// Times reviews and ages.

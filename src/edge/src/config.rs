@@ -44,6 +44,10 @@ pub struct EdgeConfig {
     pub version: VersionInfo,
     /// `--feature-gates=AllowUnsafeMalformedObjectDeletion=true`: what cannot be read may be deleted on purpose.
     pub unsafe_deletion: bool,
+    /// The flags that `/flagz` shows, by name; `None` serves no such page.
+    pub flagz: Option<Vec<(String, String)>>,
+    /// `/statusz` is served.
+    pub statusz: bool,
 }
 
 impl EdgeConfig {
@@ -64,6 +68,8 @@ impl EdgeConfig {
             advertised_address: None,
             version: VersionInfo::default(),
             unsafe_deletion: false,
+            flagz: None,
+            statusz: true,
         }
     }
 }

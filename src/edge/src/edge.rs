@@ -76,6 +76,10 @@ impl Edge {
             issuer: rooms.issuer,
             version: config.version,
             unsafe_deletion: config.unsafe_deletion,
+            flagz: config.flagz.clone(),
+            started: config
+                .statusz
+                .then(|| jiff::Timestamp::try_from(rooms.clock.wall()).unwrap_or_default()),
             lifecycle: lifecycle.clone(),
             clock: rooms.clock,
             min_watch: config.min_watch,

@@ -8,6 +8,7 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration
 use actix_web::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Label, counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use trireme_registry::{ResourceDefinition, SubresourceDefinition};
 
 use crate::exchange::Exchange;
 
@@ -50,6 +51,27 @@ struct Meters {
 
 thread_local! {
     static METERS: RefCell<HashMap<Series, Rc<Meters>>> = RefCell::default();
+}
+
+/// Records that a resource was asked for in a version that clients are to leave.
+pub(crate) fn record_deprecated(
+    definition: &ResourceDefinition,
+    version: usize,
+    part: Option<&SubresourceDefinition>,
+    removed_release: &Arc<str>,
+) {
+    let version = definition.versions.get(version).unwrap_or_else(|| definition.stored());
+    let labels = vec![
+        Label::new("group", Arc::clone(&version.group_version.group)),
+        Label::new("version", Arc::clone(&version.group_version.version)),
+        Label::new("resource", Arc::clone(&definition.resource.resource)),
+        Label::new(
+            "subresource",
+            part.map_or_else(Arc::default, |part| Arc::clone(&part.name)),
+        ),
+        Label::new("removed_release", Arc::clone(removed_release)),
+    ];
+    gauge!("apiserver_requested_deprecated_apis", labels).set(1.0);
 }
 
 /// Records a request that is done.

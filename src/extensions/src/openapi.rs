@@ -11,6 +11,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use trireme_registry::SchemaSource;
 
+use crate::openapi_v2::{preserves_unknown_fields, to_structural_openapi_v2};
+
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 /// A type of Kubernetes that has the fields of all objects, with their descriptions.
 const MODEL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
@@ -81,8 +83,15 @@ impl DefinitionSource {
         })
     }
 
-    fn object(&self, version: &str) -> Option<Value> {
+    fn object(&self, version: &str, release: OpenApiRelease) -> Option<Value> {
         let mut schema = self.version(version)?;
+        if release == OpenApiRelease::V2 {
+            if preserves_unknown_fields(&schema) {
+                // Clients would take the fields of all objects for the only ones that there are.
+                return Some(json!({"type": "object"}));
+            }
+            to_structural_openapi_v2(&mut schema);
+        }
         let fields = schema.as_object_mut()?;
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
         for (name, field) in self.meta_fields() {
@@ -120,16 +129,33 @@ impl DefinitionSource {
     }
 }
 
-impl SchemaSource for DefinitionSource {
-    fn component(&self, name: &str) -> Option<Arc<Value>> {
+/// A version of OpenAPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenApiRelease {
+    V2,
+    V3,
+}
+
+impl DefinitionSource {
+    fn component_in(&self, name: &str, release: OpenApiRelease) -> Option<Arc<Value>> {
         let (rest, kind) = name.rsplit_once('.')?;
         let (_, version) = rest.rsplit_once('.')?;
         let own = self.names.type_name(version);
         if name == own {
-            return self.object(version).map(Arc::new);
+            return self.object(version, release).map(Arc::new);
         }
         let is_list = kind.strip_suffix("List") == Some(&self.names.kind) && name.strip_suffix("List") == Some(&own);
         is_list.then(|| Arc::new(self.list(version)))
+    }
+}
+
+impl SchemaSource for DefinitionSource {
+    fn component(&self, name: &str) -> Option<Arc<Value>> {
+        self.component_in(name, OpenApiRelease::V3)
+    }
+
+    fn component_v2(&self, name: &str) -> Option<Arc<Value>> {
+        self.component_in(name, OpenApiRelease::V2)
     }
 
     fn digest(&self) -> &str {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _};
 use trireme_registry::{
-    Conversion, Converter, ObjectSchema as _, OpenApiFragment, ResourceDefinition, SchemaSource, SelectableField,
-    SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb, definition::ScalePaths,
+    Conversion, Converter, Deprecation, ObjectSchema as _, OpenApiFragment, ResourceDefinition, SchemaSource,
+    SelectableField, SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb,
+    definition::ScalePaths,
 };
 
 use crate::{
@@ -268,12 +269,12 @@ fn selectable_fields(versions: &[VersionSource<'_>]) -> SelectableFields {
 }
 
 /// The warning of a deprecated version: its own, or one that names a newer version.
-fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionSource<'_>]) -> Option<Arc<str>> {
+fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionSource<'_>]) -> Option<Deprecation> {
     if !version.flag("deprecated") {
         return None;
     }
     if let Some(own) = version.value.get("deprecationWarning").and_then(Value::as_str) {
-        return Some(own.into());
+        return Some(unremoved(own));
     }
     let (group, kind) = (&names.group, &names.kind);
     let is_newer = |other: &&VersionSource<'_>| {
@@ -281,7 +282,18 @@ fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionS
     };
     let newer = all.iter().find(is_newer);
     let instead = newer.map_or_else(String::new, |newer| format!("; use {group}/{} {kind}", newer.name));
-    Some(format!("{group}/{} {kind} is deprecated{instead}", version.name).into())
+    Some(unremoved(&format!(
+        "{group}/{} {kind} is deprecated{instead}",
+        version.name
+    )))
+}
+
+/// A deprecation whose end is not known.
+fn unremoved(warning: &str) -> Deprecation {
+    Deprecation {
+        warning: warning.into(),
+        removed_release: "".into(),
+    }
 }
 
 /// Versions that differ by their schemas alone.

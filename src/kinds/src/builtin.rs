@@ -1,22 +1,23 @@
 //! Puts the built-in resources together: the rows of the resource table with the parts that each kind adds.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
+use trireme_machinery::{GroupResource, GroupVersion, schema::TypeTable};
 use trireme_registry::{
-    ResourceDefinition, SelectableField, SelectableFields, ServedVersion, StorageMediaType, SubresourceDefinition,
-    SubresourceKind, Verb, Verbs,
+    Deprecation, ResourceDefinition, SelectableField, SelectableFields, ServedVersion, StorageMediaType,
+    SubresourceDefinition, SubresourceKind, Verb, Verbs,
 };
-use trireme_schema::{ResourceData, StorageData, SubresourceData, VersionData};
+use trireme_schema::{ApiSelection, ResourceData, StorageData, SubresourceData, VersionData};
 
 use crate::{
-    admissionregistration, apiregistration, apps, autoscaling, autoscaling::scale::scale_columns, batch, certificates,
-    coordination, core, discovery, flowcontrol, generic, kind::Kind, networking, node, policy, rbac, resource,
-    scheduling, schemas, settings::Settings, storage, stored_versions, values::at,
+    admissionregistration, apiregistration, apiserverinternal, apps, autoscaling, autoscaling::scale::scale_columns,
+    batch, certificates, coordination, core, deprecation, discovery, flowcontrol, generic, kind::Kind, networking,
+    node, policy, rbac, resource, scheduling, schemas, settings::Settings, storage, stored_versions, values::at,
 };
 
-/// Every built-in resource that is stored. What two groups serve from one storage is one resource.
+/// Every built-in resource that is stored, but for those that are neither stable nor asked for. What two groups serve
+/// from one storage is one resource.
 pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
     let own = trireme_schema::resources()
         .iter()
@@ -25,7 +26,7 @@ pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
     own.filter_map(|row| {
         let storage = row.storage.as_ref()?;
         let kind = take(&mut declared, row);
-        let definition = resource(row, Some(storage), &settings.storage_root, kind);
+        let definition = resource(row, Some(storage), &settings.storage_root, &settings.apis, kind)?;
         Some(ResourceDefinition {
             storage_media_type: media_type(row, settings.storage_media_type),
             ..definition
@@ -58,80 +59,14 @@ fn media_type(row: &ResourceData, wanted: StorageMediaType) -> StorageMediaType 
 }
 
 /// Every built-in resource that is served but not stored: reviews, bindings, component statuses.
-pub fn virtual_resources() -> Vec<ResourceDefinition> {
+pub fn virtual_resources(apis: &ApiSelection) -> Vec<ResourceDefinition> {
     let rows = trireme_schema::resources().iter().filter(|row| row.storage.is_none());
-    rows.map(|row| {
+    rows.filter_map(|row| {
         let kind = match (row.group.as_str(), row.plural.as_str()) {
             ("", "componentstatuses") => core::componentstatuses::kind(),
             _ => generic::kind(row),
         };
-        resource(row, None, "", kind)
-    })
-    .collect()
-}
-
-/// Versions that are served no longer, with the kinds that kube-apiserver still knows in them.
-const RETIRED: &[(&str, &str, &[&str])] = &[
-    (
-        "apps",
-        "v1beta1",
-        &["ControllerRevision", "Deployment", "Scale", "StatefulSet"],
-    ),
-    (
-        "apps",
-        "v1beta2",
-        &[
-            "ControllerRevision",
-            "DaemonSet",
-            "Deployment",
-            "ReplicaSet",
-            "Scale",
-            "StatefulSet",
-        ],
-    ),
-    ("batch", "v1beta1", &["CronJob"]),
-    (
-        "extensions",
-        "v1beta1",
-        &[
-            "DaemonSet",
-            "Deployment",
-            "Ingress",
-            "NetworkPolicy",
-            "ReplicaSet",
-            "Scale",
-        ],
-    ),
-    ("networking.k8s.io", "v1beta1", &["Ingress", "IngressClass"]),
-    ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
-];
-
-/// Kinds without a resource of their own.
-const WITHOUT_RESOURCE: [(&str, &str, &[&str]); 4] = [
-    (
-        "",
-        "v1",
-        &[
-            "APIGroup",
-            "APIGroupList",
-            "APIResourceList",
-            "APIVersions",
-            "List",
-            "Status",
-        ],
-    ),
-    ("authentication.k8s.io", "v1", &["TokenRequest"]),
-    ("autoscaling", "v1", &["Scale"]),
-    ("policy", "v1", &["Eviction"]),
-];
-
-/// The built-in kinds that clients may name although no resource serves them: those of the API machinery and of
-/// subresources, and retired ones.
-pub fn other_kinds() -> HashSet<GroupVersionKind> {
-    let rows = RETIRED.iter().chain(&WITHOUT_RESOURCE);
-    rows.flat_map(|(group, version, kinds)| {
-        let version = GroupVersion::new(group, version);
-        kinds.iter().map(move |kind| version.with_kind(kind))
+        resource(row, None, "", apis, kind)
     })
     .collect()
 }
@@ -141,6 +76,7 @@ fn declared(settings: &Settings) -> Vec<Kind> {
     let groups = [
         admissionregistration::kinds(),
         apiregistration::kinds(),
+        apiserverinternal::kinds(),
         apps::kinds(settings.capabilities()),
         autoscaling::kinds(),
         batch::kinds(settings.capabilities()),
@@ -169,19 +105,42 @@ fn take(declared: &mut Vec<Kind>, row: &'static ResourceData) -> Kind {
     }
 }
 
-fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind: Kind) -> ResourceDefinition {
-    let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, version, &kind)).collect();
+/// The resource of a row; none if it has no stable version and none of the others is asked for. Stable versions that are
+/// not served are there for the server itself, and so is the one that strategies see.
+fn resource(
+    row: &ResourceData,
+    storage: Option<&StorageData>,
+    root: &str,
+    apis: &ApiSelection,
+    kind: Kind,
+) -> Option<ResourceDefinition> {
+    let is_on = |version: &&VersionData| apis.serves(row, version);
+    if !row
+        .versions
+        .iter()
+        .any(|version| version.is_stable() || is_on(&version))
+    {
+        return None;
+    }
+    let is_canonical = |version: &VersionData| {
+        storage.is_some_and(|storage| row.group == storage.group && version.name == storage.version)
+    };
+    let known = row
+        .versions
+        .iter()
+        .filter(|version| version.is_stable() || is_on(version) || is_canonical(version));
+    let mut versions: Vec<ServedVersion> = known.map(|version| served(row, version, apis, &kind)).collect();
     let stored = versions
         .iter()
         .position(|version| storage.is_some_and(|storage| *version.group_version.version == *storage.version));
     if row.group.is_empty() && row.plural == "events" {
-        versions.extend(newer_events(&kind));
+        versions.extend(newer_events(apis, &kind));
     }
     let storage_version = stored.unwrap_or(0);
     let readable = versions.get(storage_version).filter(|_| storage.is_some());
     let readable = readable.map(|stored| stored_versions::readable(&row.group, &row.plural, stored, &versions));
     let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-    ResourceDefinition {
+    Some(ResourceDefinition {
         resource: GroupResource {
             group: row.group.as_str().into(),
             resource: row.plural.as_str().into(),
@@ -200,9 +159,9 @@ fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind:
         storage_version,
         readable: readable.unwrap_or_default(),
         storage_media_type: StorageMediaType::Json,
+        types: types_of(apis, row).clone(),
         versions,
         converter: None,
-        types: trireme_schema::type_table().clone(),
         selectable: selectable(row, kind.selectable),
         scale: kind.scale,
         row_conditions: kind.row_conditions,
@@ -212,6 +171,16 @@ fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind:
         ttl: kind.ttl,
         openapi: schemas::fragment(),
         is_custom: false,
+    })
+}
+
+/// The table that has the types of a resource's versions: that of all types only where it must be.
+fn types_of(apis: &ApiSelection, row: &ResourceData) -> &'static Arc<TypeTable> {
+    let is_stable = |version: &VersionData| version.is_stable() || !apis.serves(row, version);
+    if row.versions.iter().all(is_stable) {
+        trireme_schema::type_table()
+    } else {
+        trireme_schema::complete_type_table()
     }
 }
 
@@ -247,28 +216,34 @@ fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinit
     }
 }
 
-fn served(row: &ResourceData, version: &VersionData, kind: &Kind) -> ServedVersion {
-    let type_id = trireme_schema::type_table()
+fn served(row: &ResourceData, version: &VersionData, apis: &ApiSelection, kind: &Kind) -> ServedVersion {
+    let type_id = types_of(apis, row)
         .find(&version.type_name)
         .expect("a test holds every row's type against the table");
     let group_version = GroupVersion::new(&row.group, &version.name);
     let own = kind.conversions.iter().find(|(of, _)| *of == group_version);
     ServedVersion {
-        group_priority: row.group_priority,
+        group_priority: version.group_priority,
         priority: version.priority,
-        deprecation: kind.deprecation.map(Into::into),
+        deprecation: deprecation::of(&group_version, &row.kind, &version.type_name).or_else(|| {
+            kind.deprecation.map(|warning| Deprecation {
+                warning: warning.into(),
+                removed_release: "".into(),
+            })
+        }),
         conversion: own.map(|(_, conversion)| conversion.clone()),
         columns: kind.columns.clone(),
+        is_served: apis.serves(row, version),
         ..ServedVersion::new(group_version, type_id, version.type_name.as_str())
     }
 }
 
 /// The versions in which another group serves the core group's events.
-fn newer_events(kind: &Kind) -> impl Iterator<Item = ServedVersion> {
+fn newer_events(apis: &ApiSelection, kind: &Kind) -> impl Iterator<Item = ServedVersion> {
     let rows = trireme_schema::resources()
         .iter()
         .filter(|row| row.group == core::events::GROUP);
-    rows.flat_map(move |row| row.versions.iter().map(move |version| served(row, version, kind)))
+    rows.flat_map(move |row| row.versions.iter().map(move |version| served(row, version, apis, kind)))
 }
 
 fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> SelectableFields {
@@ -305,7 +280,7 @@ mod tests {
     use trireme_registry::{Item, KnownKinds};
 
     use super::*;
-    use crate::testing::settings;
+    use crate::{other_kinds::other_kinds, testing::settings};
 
     /// A text, or a text where a list of addresses is looked for, at each part that a field is read from.
     fn sample(info: &ResourceDefinition) -> Value {
@@ -335,7 +310,7 @@ mod tests {
     fn what_is_not_stored_is_defined_too() {
         let (_dir, settings) = settings();
         let stored: Vec<_> = resources(&settings).into_iter().map(|kept| kept.resource).collect();
-        let not_stored = virtual_resources();
+        let not_stored = virtual_resources(&ApiSelection::default());
         assert!(
             not_stored
                 .iter()
@@ -406,7 +381,10 @@ mod tests {
     #[test]
     fn every_column_is_described() {
         let (_dir, settings) = settings();
-        for definition in resources(&settings).iter().chain(&virtual_resources()) {
+        for definition in resources(&settings)
+            .iter()
+            .chain(&virtual_resources(&ApiSelection::default()))
+        {
             let scales = definition.subresources.iter().filter_map(|part| part.columns.as_ref());
             for column in scales
                 .flat_map(|columns| columns.iter())
@@ -455,7 +433,9 @@ mod tests {
     #[test]
     fn kinds_of_lists_and_options_are_known() {
         let (_dir, settings) = settings();
-        let all = resources(&settings).into_iter().chain(virtual_resources());
+        let all = resources(&settings)
+            .into_iter()
+            .chain(virtual_resources(&ApiSelection::default()));
         let all: Vec<_> = all.map(Arc::new).collect();
         let known = KnownKinds::new(&all, Arc::new(other_kinds()));
         for (group, version, kind) in [

@@ -8,11 +8,14 @@ use trireme_registry::{
     ResourceLookup, StorageMediaType, TimeToLive,
     allocate::{AddressAllocator, PortAllocator},
 };
+use trireme_schema::ApiSelection;
 
 use crate::pod_template::Capabilities;
 
 /// The part of the server's settings that the kinds depend on.
 pub struct Settings {
+    /// The versions that are served.
+    pub apis: ApiSelection,
     /// The prefix of all keys: `/registry`.
     pub storage_root: String,
     /// The media type of objects at rest.

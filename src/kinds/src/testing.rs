@@ -16,6 +16,7 @@ use trireme_registry::{
     allocate::{AddressAllocator, PortAllocator},
     subresource::SubresourceRole,
 };
+use trireme_schema::ResourceData;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use crate::{TokenIssuer, kind::Kind, settings::Settings};
@@ -23,6 +24,7 @@ use crate::{TokenIssuer, kind::Kind, settings::Settings};
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
     strategy: Arc<dyn Strategy>,
+    row: &'static ResourceData,
     type_id: TypeId,
     version: GroupVersion,
     conversion: Option<Arc<dyn Conversion>>,
@@ -34,8 +36,9 @@ impl Trial {
         let row = trireme_schema::resource(group, plural).expect("the resource is in the table");
         let version = row.versions.first().expect("a resource has a version");
         Self {
+            row,
             strategy: kind.strategy,
-            type_id: trireme_schema::type_table()
+            type_id: trireme_schema::complete_type_table()
                 .find(&version.type_name)
                 .expect("the type is in the table"),
             version: GroupVersion::new(group, &version.name),
@@ -45,14 +48,8 @@ impl Trial {
 
     /// Takes and checks requests in another version.
     pub(crate) fn in_version(mut self, version: &str, conversion: impl Conversion + 'static) -> Self {
-        let kinds = trireme_schema::resources()
-            .iter()
-            .filter(|row| *row.group == *self.version.group);
-        let mut versions = kinds
-            .flat_map(|row| &row.versions)
-            .filter(|candidate| candidate.name == version);
-        let found = versions.next().expect("the version is in the table");
-        self.type_id = trireme_schema::type_table()
+        let found = self.row.version(version).expect("the version is in the table");
+        self.type_id = trireme_schema::complete_type_table()
             .find(&found.type_name)
             .expect("the type is in the table");
         self.version = GroupVersion::new(&self.version.group, version);
@@ -62,7 +59,7 @@ impl Trial {
 
     /// The object that a body becomes: its type's form with all defaults, in the stored version.
     pub(crate) fn decode(&self, body: Value) -> Value {
-        let types = trireme_schema::type_table();
+        let types = trireme_schema::complete_type_table();
         let mut object = schema::decode(types, self.type_id, body)
             .expect("the body fits the type")
             .value;
@@ -225,6 +222,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
     };
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = Settings {
+        apis: trireme_schema::ApiSelection::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         allow_privileged: false,

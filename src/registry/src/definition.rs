@@ -91,8 +91,8 @@ pub struct ServedVersion {
     pub type_id: TypeId,
     /// The OpenAPI name of the version's type: `io.k8s.api.core.v1.Pod`. That of lists ends in `List`.
     pub type_name: Arc<str>,
-    /// The `Warning` that requests for the version get.
-    pub deprecation: Option<Arc<str>>,
+    /// Set if clients are to leave the version.
+    pub deprecation: Option<Deprecation>,
     /// The conversion between this version and the stored one; `None` if objects are the same but for
     /// `apiVersion`, or if the resource has a [`Converter`].
     pub conversion: Option<Arc<dyn Conversion>>,
@@ -123,6 +123,15 @@ impl ServedVersion {
             is_served: true,
         }
     }
+}
+
+/// The end that a version comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deprecation {
+    /// The `Warning` that requests get.
+    pub warning: Arc<str>,
+    /// The first release without the version, `1.37`; empty if none is known.
+    pub removed_release: Arc<str>,
 }
 
 /// A version in which stored objects are read, without being served.

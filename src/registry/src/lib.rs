@@ -58,8 +58,8 @@ pub use access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
 pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{
-    Column, Conversion, Converter, ObjectSchema, ReadableVersion, ResourceDefinition, ServedVersion, StorageMediaType,
-    SubresourceDefinition, SubresourceKind,
+    Column, Conversion, Converter, Deprecation, ObjectSchema, ReadableVersion, ResourceDefinition, ServedVersion,
+    StorageMediaType, SubresourceDefinition, SubresourceKind,
 };
 pub use director::{
     ApiSurface, Backend, DirectorError, DirectorHandle, ProxyBackend, PublishedSurface, Registries, Resource,

@@ -9,6 +9,11 @@ pub trait SchemaSource: Send + Sync + 'static {
     /// The schema of a component, with bare names of others in `$ref`; `None` if the source does not have it.
     fn component(&self, name: &str) -> Option<Arc<Value>>;
 
+    /// The schema of a component as OpenAPI version 2 shows it, where that is not what version 3 shows.
+    fn component_v2(&self, name: &str) -> Option<Arc<Value>> {
+        self.component(name)
+    }
+
     /// Changes with the contents, and is the same in all replicas for the same contents.
     fn digest(&self) -> &str;
 }

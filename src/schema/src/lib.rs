@@ -6,9 +6,11 @@
 mod decode;
 mod definitions;
 mod enums;
+mod gates;
 mod lifecycle;
 mod read_resources;
 mod resources;
+mod selection;
 mod unpublished;
 
 use std::sync::{Arc, LazyLock};
@@ -17,9 +19,11 @@ use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description, packed_definitions};
 pub use enums::{ENUM_TABLE, enums};
+pub use gates::{FeatureGate, GateStage, feature_gates};
 pub use lifecycle::{ApiLifecycle, Release, lifecycle};
 pub use read_resources::{resource, resources, type_name};
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
+pub use selection::ApiSelection;
 
 const TYPES: &str = include_str!("../data/types.txt");
 

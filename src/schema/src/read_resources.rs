@@ -19,12 +19,13 @@ const ALL: [&str; 8] = [
 struct Group {
     name: String,
     priority: i32,
-    versions: Vec<(String, i32)>,
+    /// Name, priority, and the group's priority in the version.
+    versions: Vec<(String, i32, i32)>,
 }
 
 static RESOURCES: LazyLock<Vec<ResourceData>> = LazyLock::new(|| read(include_str!("../data/resources.txt")));
 
-/// All built-in resources that are served by default, in the order of discovery.
+/// All built-in resources with all of their versions, in the order of discovery.
 pub fn resources() -> &'static [ResourceData] {
     &RESOURCES
 }
@@ -60,13 +61,18 @@ fn read(text: &str) -> Vec<ResourceData> {
 }
 
 fn read_group(name: &str, priority: &str, versions: &[&str]) -> Option<Group> {
+    let group_priority = priority.parse().ok()?;
     let versions = versions.iter().map(|version| {
         let (name, priority) = version.split_once('=')?;
-        Some((name.to_owned(), priority.parse().ok()?))
+        let (priority, of_group) = match priority.split_once('@') {
+            Some((priority, of_group)) => (priority, of_group.parse().ok()?),
+            None => (priority, group_priority),
+        };
+        Some((name.to_owned(), priority.parse().ok()?, of_group))
     });
     Some(Group {
         name: group_name(name),
-        priority: priority.parse().ok()?,
+        priority: group_priority,
         versions: versions.collect::<Option<_>>()?,
     })
 }
@@ -90,18 +96,10 @@ fn read_resource(
         value.unwrap_or_default()
     };
     let list = |name: &str| option(name).split(',').filter(|item| !item.is_empty());
+    let versions = read_versions(group, kind, option("in"), option("gate"));
     ResourceData {
         group: group.name.clone(),
         group_priority: group.priority,
-        versions: group
-            .versions
-            .iter()
-            .map(|(version, priority)| VersionData {
-                name: version.clone(),
-                priority: *priority,
-                type_name: type_name(&group.name, version, kind),
-            })
-            .collect(),
         plural: plural.to_owned(),
         singular: kind.to_ascii_lowercase(),
         kind: kind.to_owned(),
@@ -113,15 +111,41 @@ fn read_resource(
         subresources: list("sub").map(|sub| subresource(sub, kind)).collect(),
         storage: verbs
             .starts_with("all")
-            .then(|| storage(group, plural, option("prefix"), option("storage"))),
+            .then(|| storage(group, &versions, option("prefix"), option("storage"), plural)),
         selectable: list("select").map(selectable).collect(),
+        versions,
     }
+}
+
+/// The versions of a group that a resource has: the `named` ones, or those that are stable.
+fn read_versions(group: &Group, kind: &str, named: &str, gate: &str) -> Vec<VersionData> {
+    let all = group
+        .versions
+        .iter()
+        .map(|(name, priority, group_priority)| VersionData {
+            name: name.clone(),
+            group_priority: *group_priority,
+            priority: *priority,
+            type_name: type_name(&group.name, name, kind),
+            gate: None,
+        });
+    let has = |version: &VersionData| match named {
+        "" => version.is_stable(),
+        named => named.split(',').any(|named| named == version.name),
+    };
+    all.filter(has)
+        .map(|version| VersionData {
+            gate: (!gate.is_empty() && !version.is_stable()).then(|| gate.to_owned()),
+            ..version
+        })
+        .collect()
 }
 
 /// The name of a built-in kind's type: `io.k8s.api.rbac.v1.Role` of `rbac.authorization.k8s.io`.
 pub fn type_name(group: &str, version: &str, kind: &str) -> String {
     match group {
         "" => format!("io.k8s.api.core.{version}.{kind}"),
+        "internal.apiserver.k8s.io" => format!("io.k8s.api.apiserverinternal.{version}.{kind}"),
         "apiextensions.k8s.io" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"),
         "apiregistration.k8s.io" => format!("io.k8s.kube-aggregator.pkg.apis.apiregistration.{version}.{kind}"),
         _ => format!(
@@ -158,12 +182,12 @@ fn subresource(text: &str, own_kind: &str) -> SubresourceData {
     }
 }
 
-fn storage(group: &Group, plural: &str, prefix: &str, stored: &str) -> StorageData {
+fn storage(group: &Group, versions: &[VersionData], prefix: &str, stored: &str, plural: &str) -> StorageData {
     let (stored_group, version) = match stored.split_once('/') {
         Some((group, version)) => (group_name(group), version),
         None => (
             group.name.clone(),
-            group.versions.first().map_or("", |(version, _)| version),
+            versions.first().map_or("", |version| version.name.as_str()),
         ),
     };
     StorageData {

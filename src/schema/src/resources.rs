@@ -7,7 +7,7 @@ pub struct ResourceData {
     pub group: String,
     /// Where the group stands in discovery: more comes first.
     pub group_priority: i32,
-    /// The served versions, preferred first.
+    /// The versions, preferred first.
     pub versions: Vec<VersionData>,
     /// The plural, which stands in paths.
     pub plural: String,
@@ -33,15 +33,45 @@ pub struct ResourceData {
     pub selectable: Vec<SelectableField>,
 }
 
-/// A served version of a resource.
+/// A version of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionData {
     /// The version, such as `v1`.
     pub name: String,
+    /// Where the group stands in discovery in this version: more comes first.
+    pub group_priority: i32,
     /// Where the version stands in its group: more comes first.
     pub priority: i32,
     /// The name of the kind's type in the type table.
     pub type_name: String,
+    /// The feature gate without which it is not served.
+    pub gate: Option<String>,
+}
+
+impl VersionData {
+    /// False for alpha and beta versions.
+    pub fn is_stable(&self) -> bool {
+        stability(&self.name) == Stability::Stable
+    }
+}
+
+/// The maturity that a version's name tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stability {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+/// The maturity of a version, such as `v1beta1`.
+pub(crate) fn stability(version: &str) -> Stability {
+    if version.contains("alpha") {
+        Stability::Alpha
+    } else if version.contains("beta") {
+        Stability::Beta
+    } else {
+        Stability::Stable
+    }
 }
 
 /// A subresource.

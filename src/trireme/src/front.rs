@@ -11,7 +11,7 @@ use trireme_auth::{Authorizer, FrontProxyHeaders};
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
-use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
+use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms, VersionInfo};
 use trireme_flow::Limiter;
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, TrustedCas, tls_from_pem};
@@ -64,6 +64,34 @@ pub(crate) struct Keys<'a> {
     pub(crate) identity: &'a str,
 }
 
+/// What `/version` says of the build; outside of a repository it names no commit.
+fn version() -> VersionInfo {
+    let standard = VersionInfo::default();
+    VersionInfo {
+        git_commit: env!("TRIREME_GIT_COMMIT").to_owned(),
+        build_date: match env!("TRIREME_COMMIT_DATE") {
+            "" => standard.build_date.clone(),
+            date => date.to_owned(),
+        },
+        ..standard
+    }
+}
+
+/// Says which features were switched in vain.
+fn warn_of_gates(settings: &Settings) {
+    let gates = &settings.feature_gates;
+    for name in gates.unknown() {
+        tracing::warn!(feature_gate = name, "no such feature gate: it is passed over");
+    }
+    let without_effect = gates.without_effect();
+    if !without_effect.is_empty() {
+        tracing::warn!(
+            feature_gates = without_effect.join(","),
+            "these features are switched, which changes nothing here"
+        );
+    }
+}
+
 /// Binds the port and serves.
 pub(crate) async fn start(
     settings: &Settings,
@@ -75,6 +103,7 @@ pub(crate) async fn start(
     spans: Option<OtlpSpans>,
     audit: Option<Arc<Audit>>,
 ) -> Result<Running, BuildError> {
+    warn_of_gates(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
     let mut files = Reloader::default();
@@ -89,7 +118,10 @@ pub(crate) async fn start(
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
         goaway_chance: settings.limits.goaway_chance,
-        unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion,
+        unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion(),
+        flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
+        statusz: settings.feature_gates.statusz(),
+        version: version(),
         ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
     };
     let actors = system.clone();
@@ -113,7 +145,7 @@ pub(crate) async fn start(
     });
     handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
     handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
-    resources::serve_virtual(system, director, handlers).await?;
+    resources::serve_virtual(system, director, &settings.apis, handlers).await?;
     let rooms = Rooms {
         director: director.clone(),
         authenticator: authenticators.requests,

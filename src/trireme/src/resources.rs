@@ -15,6 +15,7 @@ use trireme_registry::{
     RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, TimeToLive, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
+use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
 
 use crate::{authorization::Authorization, image_review, settings::Settings};
@@ -154,10 +155,11 @@ fn defined(resources: Vec<ResourceDefinition>) -> Vec<ResourceDefinition> {
 pub(crate) async fn serve_virtual(
     system: &ActorSystem,
     director: &DirectorHandle,
+    apis: &ApiSelection,
     handlers: Vec<(GroupResource, Arc<dyn VirtualResource>)>,
 ) -> Result<(), ResourcesError> {
     let mut resources = Vec::new();
-    for definition in trireme_kinds::virtual_resources() {
+    for definition in trireme_kinds::virtual_resources(apis) {
         let mut handlers = handlers.iter();
         let handler = handlers.find(|(resource, _)| *resource == definition.resource);
         let (_, handler) = handler.ok_or_else(|| ResourcesError::NoHandler(definition.resource.clone()))?;
@@ -211,6 +213,7 @@ fn kind_settings(
     let ports = ports.parse::<PortRange>().map_err(|_| ResourcesError::Range(ports))?;
     let root = &settings.store.prefix;
     Ok(KindSettings {
+        apis: settings.apis.clone(),
         storage_root: root.clone(),
         storage_media_type: settings.store.media_type,
         event_ttl: TimeToLive {
@@ -237,7 +240,8 @@ fn register_local_services(system: &ActorSystem, director: &DirectorHandle) {
     };
     let mut services: Vec<LocalService> = Vec::new();
     let surface = director.surface();
-    for version in surface.definitions().flat_map(|definition| &definition.versions) {
+    let versions = surface.definitions().flat_map(|definition| &definition.versions);
+    for version in versions.filter(|version| version.is_served) {
         let service = LocalService {
             group: version.group_version.group.to_string(),
             version: version.group_version.version.to_string(),

@@ -13,6 +13,7 @@ mod plain;
 mod pprof;
 mod replicas;
 mod resources;
+mod zpages;
 
 use std::rc::Rc;
 
@@ -61,6 +62,8 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
             web::resource(["/openid/v1/jwks", "/openid/v1/jwks/"]),
             issuer::keys,
         ))
+        .service(web::resource("/flagz").route(web::to(zpages::flagz)))
+        .service(web::resource("/statusz").route(web::to(zpages::statusz)))
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/metrics/slis"), health::slis))
         .service(read_only(web::resource("/debug/actors"), debug::actors))

@@ -26,6 +26,9 @@ const PATHS: [&str; 14] = [
     "/version",
 ];
 
+/// The version of Go that this is built with.
+pub(super) const GO_VERSION: &str = "none";
+
 /// Those that are there if the issuer of service-account tokens can be looked up.
 const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
 
@@ -39,12 +42,12 @@ pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
         "emulationMajor": major,
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
-        "minCompatibilityMinor": minor,
+        "minCompatibilityMinor": "35",
         "gitVersion": version.git_version,
         "gitCommit": version.git_commit,
         "gitTreeState": "clean",
         "buildDate": version.build_date,
-        "goVersion": "none",
+        "goVersion": GO_VERSION,
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, platform()),
     });
@@ -82,6 +85,13 @@ pub(super) async fn metrics(api: Shared) -> HttpResponse {
 pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
     let mut paths = api.director.surface().documents().paths();
     paths.extend(PATHS.map(str::to_owned));
+    let zpages = [("/flagz", api.flagz.is_some()), ("/statusz", api.started.is_some())];
+    paths.extend(
+        zpages
+            .iter()
+            .filter(|(_, served)| *served)
+            .map(|(path, _)| (*path).to_owned()),
+    );
     if api.issuer.is_some() {
         paths.extend(ISSUER_PATHS.map(str::to_owned));
     }

@@ -11,6 +11,7 @@ use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call, virtual_resource},
+    metrics,
     request_info::{RequestVerb, is_segment},
     respond::{self, Answered},
     status,
@@ -27,8 +28,7 @@ pub(super) async fn dispatch(
     let info = &exchange.info;
     let surface = api.director.surface();
     let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
-        let is_custom = surface.serves_custom_only(info.group(), info.version());
-        if is_custom || !surface.documents().serves(info.group(), info.version()) {
+        if !surface.serves_built_in(info.group()) {
             return status::page_not_found();
         }
         return respond::finish(&exchange, Err(status::resource_not_found()));
@@ -38,10 +38,15 @@ pub(super) async fn dispatch(
         return respond::finish(&exchange, Err(status::resource_not_found()));
     }
     let version = served.definition.versions.get(served.version);
-    if let Some(warning) = version.and_then(|version| version.deprecation.as_deref()) {
-        exchange.warn(warning);
+    if let Some(deprecation) = version.and_then(|version| version.deprecation.as_ref()) {
+        exchange.warn(&*deprecation.warning);
+        let part = served.definition.subresource(exchange.info.subresource());
+        metrics::record_deprecated(served.definition, served.version, part, &deprecation.removed_release);
         if !served.definition.is_custom {
             exchange.annotate("k8s.io/deprecated", "true");
+            if !deprecation.removed_release.is_empty() {
+                exchange.annotate("k8s.io/removed-release", &deprecation.removed_release);
+            }
         }
     }
     let answered = match served.backend {

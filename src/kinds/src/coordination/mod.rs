@@ -1,9 +1,10 @@
 //! `coordination.k8s.io`
 
+pub(crate) mod leasecandidates;
 pub(crate) mod leases;
 
 use crate::kind::Kind;
 /// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
-    vec![leases::kind()]
+    vec![leasecandidates::kind(), leases::kind()]
 }

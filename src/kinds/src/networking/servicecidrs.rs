@@ -87,12 +87,16 @@ impl Strategy for ServiceCidrs {
         let mut errors = ErrorList::new();
         let path = Path::new("spec.cidrs");
         let (new_blocks, old_blocks) = (blocks(new), blocks(old));
-        if old_blocks.len() == 1 && new_blocks.len() == 2 {
+        if old_blocks.len() == new_blocks.len() {
+            for (index, (new, old)) in new_blocks.iter().zip(old_blocks).enumerate() {
+                errors.extend(meta::validate_immutable_field(Some(new), Some(old), &path.index(index)));
+            }
+        } else if old_blocks.len() == 1 && new_blocks.len() == 2 {
             // A cluster may become dual-stack: the first block stays.
             let (new_first, old_first) = (new_blocks.first(), old_blocks.first());
             errors.extend(meta::validate_immutable_field(new_first, old_first, &path.index(0)));
             errors.extend(self.validate(context, new));
-        } else if new_blocks != old_blocks {
+        } else {
             let shown = new_blocks.to_vec().into();
             errors.push(Error::invalid(&path, &shown, "field is immutable"));
         }
@@ -146,7 +150,7 @@ mod tests {
                 (json!({ "spec": { "cidrs": ["10.0.0.0/24", "fd00::/112"] } }), &[]),
                 (
                     json!({ "spec": { "cidrs": ["10.1.0.0/24"] } }),
-                    &["spec.cidrs: Invalid value: [\"10.1.0.0/24\"]: field is immutable"],
+                    &["spec.cidrs[0]: Invalid value: \"10.1.0.0/24\": field is immutable"],
                 ),
             ],
         );

@@ -1,8 +1,10 @@
 //! `resource.k8s.io`: devices that drivers offer, and claims on them.
 
 pub(crate) mod deviceclasses;
+pub(crate) mod devicetaintrules;
 pub(crate) mod resourceclaims;
 pub(crate) mod resourceclaimtemplates;
+pub(crate) mod resourcepoolstatusrequests;
 pub(crate) mod resourceslices;
 
 mod allocation;
@@ -16,14 +18,17 @@ mod shapes;
 mod taints;
 #[cfg(test)]
 mod tests;
+mod v1beta1;
 
 use crate::kind::Kind;
 /// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         deviceclasses::kind(),
+        devicetaintrules::kind(),
         resourceclaims::kind(),
         resourceclaimtemplates::kind(),
+        resourcepoolstatusrequests::kind(),
         resourceslices::kind(),
     ]
 }

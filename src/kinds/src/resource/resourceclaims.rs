@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedShape},
 };
@@ -13,6 +14,7 @@ use super::{
     allocation::{self, DeviceId},
     claim::{default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
+    v1beta1,
 };
 use crate::{
     columns::{self, column, described},
@@ -23,13 +25,18 @@ use crate::{
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let description = "A summary of the current state (allocated, pending, reserved, etc.).";
-    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims).columns(vec![
-        columns::name(),
-        column("State", "string", described(description), |object| {
-            Value::from(state(object))
-        }),
-        columns::age(),
-    ])
+    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims)
+        .columns(vec![
+            columns::name(),
+            column("State", "string", described(description), |object| {
+                Value::from(state(object))
+            }),
+            columns::age(),
+        ])
+        .conversion(
+            GroupVersion::new("resource.k8s.io", "v1beta1"),
+            v1beta1::RequestsOfClaims { spec: "/spec" },
+        )
 }
 
 fn state(object: &Value) -> String {

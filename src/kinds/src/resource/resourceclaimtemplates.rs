@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
     meta::validate_annotations,
@@ -12,6 +13,7 @@ use trireme_registry::{Strategy, WriteContext};
 use super::{
     claim::{default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
+    v1beta1,
 };
 use crate::{columns, kind::Kind};
 
@@ -19,6 +21,10 @@ use crate::{columns, kind::Kind};
 pub(crate) fn kind() -> Kind {
     Kind::new("resource.k8s.io", "resourceclaimtemplates", ResourceClaimTemplates)
         .columns(vec![columns::name(), columns::age()])
+        .conversion(
+            GroupVersion::new("resource.k8s.io", "v1beta1"),
+            v1beta1::RequestsOfClaims { spec: "/spec/spec" },
+        )
 }
 
 struct ResourceClaimTemplates;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
-    GroupVersionKind,
+    GroupVersion, GroupVersionKind,
     field::{Error, ErrorList, Path},
     go_text::structs,
     time,
@@ -15,6 +15,7 @@ use super::{
     lists::{by, validate_counters, validate_label_value, validate_set},
     names::validate_pool_name,
     shapes::NODE_SELECTOR_TERMS,
+    v1beta1,
 };
 use crate::{
     checks::{number, push_invalid, require, validate_immutable_fields},
@@ -49,6 +50,7 @@ pub(crate) fn kind() -> Kind {
         column("Pool", "string", documented(POOL, "name"), at("/spec/pool/name")),
         columns::age(),
     ])
+    .conversion(GroupVersion::new("resource.k8s.io", "v1beta1"), v1beta1::Slices)
 }
 
 struct ResourceSlices;

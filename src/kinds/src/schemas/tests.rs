@@ -15,7 +15,7 @@ pub(super) fn definitions() -> Vec<Arc<ResourceDefinition>> {
     let (_dir, settings) = settings();
     let all = builtin::resources(&settings)
         .into_iter()
-        .chain(builtin::virtual_resources());
+        .chain(builtin::virtual_resources(&trireme_schema::ApiSelection::default()));
     all.map(Arc::new).collect()
 }
 

@@ -89,16 +89,31 @@ impl ApiSurface {
         })
     }
 
-    /// The registry of a stored resource in a version.
+    /// The registry of a stored resource in a version, for the server's own use.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Route> {
-        let served = self.resource(group, version, plural)?;
-        match served.backend {
+        let (backend, version) = match self.resource(group, version, plural) {
+            Some(served) => (served.backend, served.version),
+            None => self.unserved(group, version, plural)?,
+        };
+        match backend {
             Backend::Stored(registry) => Some(Route {
                 registry: registry.clone(),
-                version: served.version,
+                version,
             }),
             Backend::Virtual(_) | Backend::Proxied(_) => None,
         }
+    }
+
+    /// A built-in resource in a version that clients are not served: the server itself goes on using it.
+    fn unserved(&self, group: &str, version: &str, plural: &str) -> Option<(&Backend, usize)> {
+        let mut installed = self.installed.values();
+        let one = installed.find(|one| {
+            let resource = &one.definition.resource;
+            !one.definition.is_custom && *resource.group == *group && *resource.resource == *plural
+        })?;
+        let mut versions = one.definition.versions.iter();
+        let version = versions.position(|known| *known.group_version.version == *version)?;
+        Some((&one.backend, version))
     }
 
     /// The definitions of all resources, by group and plural.
@@ -106,16 +121,11 @@ impl ApiSurface {
         self.installed.values().map(|installed| &installed.definition)
     }
 
-    /// Reports whether all that is served in a group and version are custom resources.
-    pub fn serves_custom_only(&self, group: &str, version: &str) -> bool {
-        let is_served = |served: &ServedVersion| {
-            served.is_served && *served.group_version.group == *group && *served.group_version.version == *version
-        };
-        let mut definitions = self
-            .definitions()
-            .filter(|one| one.versions.iter().any(is_served))
-            .peekable();
-        definitions.peek().is_some() && definitions.all(|definition| definition.is_custom)
+    /// Reports whether anything of a group is served that is no custom resource.
+    pub fn serves_built_in(&self, group: &str) -> bool {
+        let is_served = |version: &ServedVersion| version.is_served && *version.group_version.group == *group;
+        let mut definitions = self.definitions().filter(|one| !one.is_custom);
+        definitions.any(|one| one.versions.iter().any(is_served))
     }
 
     /// All registries, in the order of their storage prefixes.

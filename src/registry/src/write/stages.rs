@@ -118,16 +118,17 @@ impl Writer {
 
     /// Stages *prepare* and *validate* alone.
     pub(super) fn prepare_and_check(&self, write: &Attributes, object: &mut Value) -> Result<(), ApiError> {
-        let warnings = match write.old_object.as_deref() {
+        let checked = match write.old_object.as_deref() {
             None => {
                 let repeated_owners = self.prepare_new(write, object);
-                self.validate_new(write, object, repeated_owners)?
+                self.validate_new(write, object, repeated_owners)
             }
             Some(old) => {
                 let repeated_owners = self.prepare_changed(write, object, old)?;
-                self.validate_changed(write, object, old, repeated_owners)?
+                self.validate_changed(write, object, old, repeated_owners)
             }
         };
+        let warnings = checked.map_err(|error| write.with_warnings(error))?;
         warnings.into_iter().for_each(|text| write.warn(text));
         Ok(())
     }

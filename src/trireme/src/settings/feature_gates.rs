@@ -1,31 +1,123 @@
 //! `--feature-gates`: features that can be switched on and off, with kube-apiserver's names.
 
+use std::collections::BTreeMap;
+
+use trireme_schema::{FeatureGate, GateStage, feature_gates};
+
 use super::values::list;
 
-/// The text that an error gives.
-pub(super) const ALLOWED: &str = "give AllowUnsafeMalformedObjectDeletion=true or =false";
+/// The gates whose switched behaviour is here, beside those that bring kinds.
+const OBEYED: [&str; 3] = [UNSAFE_DELETION, FLAGZ, STATUSZ];
+const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
+const FLAGZ: &str = "ComponentFlagz";
+const STATUSZ: &str = "ComponentStatusz";
 
-/// The features that can be switched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The gates that switch all of a stage that nobody switches by name.
+const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta", GateStage::Beta)];
+
+/// The features as they were switched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
-    /// `AllowUnsafeMalformedObjectDeletion`: stored values that cannot be read may be deleted on purpose.
-    pub(crate) unsafe_malformed_object_deletion: bool,
+    /// By name, where somebody said so.
+    switched: BTreeMap<String, bool>,
 }
 
 impl FeatureGates {
     /// Reads `NAME=true,NAME=false`; the last word on a feature counts.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut gates = Self::default();
+    ///
+    /// # Errors
+    /// The text of kube-apiserver, if a value is no boolean or the feature cannot be switched.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut switched = BTreeMap::new();
         for gate in list(text) {
-            let (name, value) = gate.split_once('=')?;
-            match name.trim() {
-                "AllowUnsafeMalformedObjectDeletion" => {
-                    gates.unsafe_malformed_object_deletion = value.trim().parse().ok()?;
-                }
-                _ => return None,
+            let (name, value) = gate
+                .split_once('=')
+                .ok_or_else(|| format!("missing bool value for {gate}"))?;
+            let (name, value) = (name.trim(), value.trim());
+            let on = go_bool(value).ok_or_else(|| {
+                format!("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")
+            })?;
+            if let Some(known) = find(name)
+                && known.locked
+                && known.default != on
+            {
+                let locked = known.default;
+                return Err(format!(
+                    "cannot set feature gate {name} to {on}, feature is locked to {locked}"
+                ));
             }
+            switched.insert(name.to_owned(), on);
         }
-        Some(gates)
+        Ok(Self { switched })
+    }
+
+    /// Reports whether a feature is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        find(name).is_some_and(|gate| self.state(gate))
+    }
+
+    fn state(&self, gate: &FeatureGate) -> bool {
+        let by_stage = ALL.iter().filter(|(_, stage)| *stage == gate.stage && !gate.locked);
+        let mut names = std::iter::once(gate.name).chain(by_stage.map(|(name, _)| *name));
+        names
+            .find_map(|name| self.switched.get(name).copied())
+            .unwrap_or(gate.default)
+    }
+
+    /// Stored values that cannot be read may be deleted on purpose.
+    pub(crate) fn unsafe_malformed_object_deletion(&self) -> bool {
+        self.is_on(UNSAFE_DELETION)
+    }
+
+    /// `/flagz` is served.
+    pub(crate) fn flagz(&self) -> bool {
+        self.is_on(FLAGZ)
+    }
+
+    /// `/statusz` is served.
+    pub(crate) fn statusz(&self) -> bool {
+        self.is_on(STATUSZ)
+    }
+
+    /// The features that are on.
+    pub(crate) fn on(&self) -> impl Iterator<Item = &'static str> {
+        let on = feature_gates().iter().filter(|gate| self.state(gate));
+        on.map(|gate| gate.name)
+    }
+
+    /// The features that were switched away from their defaults although nothing here depends on them.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+        let brings_kinds = |name: &str| {
+            let versions = trireme_schema::resources().iter().flat_map(|row| &row.versions);
+            versions
+                .filter_map(|version| version.gate.as_deref())
+                .any(|gate| gate == name)
+        };
+        let switched = feature_gates().iter().filter(|gate| self.state(gate) != gate.default);
+        switched
+            .map(|gate| gate.name)
+            .filter(|name| !OBEYED.contains(name) && !brings_kinds(name))
+            .collect()
+    }
+
+    /// The names that no feature has.
+    pub(crate) fn unknown(&self) -> Vec<&str> {
+        let names = self.switched.keys().map(String::as_str);
+        let is_known = |name: &str| find(name).is_some() || ALL.iter().any(|(all, _)| *all == name);
+        names.filter(|name| !is_known(name)).collect()
+    }
+}
+
+fn find(name: &str) -> Option<&'static FeatureGate> {
+    feature_gates().iter().find(|gate| gate.name == name)
+}
+
+/// The words that Go takes for a boolean.
+fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
     }
 }
 
@@ -33,14 +125,42 @@ impl FeatureGates {
 mod tests {
     use super::*;
 
+    fn gates(text: &str) -> FeatureGates {
+        FeatureGates::parse(text).expect("valid gates")
+    }
+
     #[test]
-    fn known_features_are_switched_and_unknown_ones_refused() {
-        let unsafe_deletion = |text| FeatureGates::parse(text).map(|gates| gates.unsafe_malformed_object_deletion);
-        assert_eq!(unsafe_deletion(""), Some(false));
-        assert_eq!(unsafe_deletion("AllowUnsafeMalformedObjectDeletion=true"), Some(true));
-        assert_eq!(unsafe_deletion("AllowUnsafeMalformedObjectDeletion=false"), Some(false));
-        assert_eq!(unsafe_deletion("AllowUnsafeMalformedObjectDeletion"), None);
-        assert_eq!(unsafe_deletion("AllowUnsafeMalformedObjectDeletion=yes"), None);
-        assert_eq!(unsafe_deletion("GenericWorkload=true"), None);
+    fn the_last_word_on_a_feature_counts_and_names_win_over_stages() {
+        assert!(!gates("").unsafe_malformed_object_deletion());
+        assert!(gates("AllowUnsafeMalformedObjectDeletion=true").unsafe_malformed_object_deletion());
+        assert!(gates("AllAlpha=true").unsafe_malformed_object_deletion());
+        let named = "AllowUnsafeMalformedObjectDeletion=false,AllAlpha=true";
+        assert!(!gates(named).unsafe_malformed_object_deletion());
+        let twice = "AllowUnsafeMalformedObjectDeletion=true,AllowUnsafeMalformedObjectDeletion=F";
+        assert!(!gates(twice).unsafe_malformed_object_deletion());
+        assert!(gates("").flagz() && !gates("ComponentFlagz=false").flagz());
+        assert!(!gates("AllBeta=false").statusz());
+    }
+
+    #[test]
+    fn what_cannot_be_switched_is_told_as_kube_apiserver_tells_it() {
+        let error = |text| FeatureGates::parse(text).expect_err("it cannot be switched");
+        assert_eq!(
+            error("NodeLogQuery=false"),
+            "cannot set feature gate NodeLogQuery to false, feature is locked to true"
+        );
+        assert_eq!(
+            error("WatchList=often"),
+            "invalid value of WatchList=often, err: strconv.ParseBool: parsing \"often\": invalid syntax"
+        );
+        assert_eq!(error("WatchList"), "missing bool value for WatchList");
+        assert!(gates("NodeLogQuery=true").is_on("NodeLogQuery"));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named() {
+        assert_eq!(gates("WatchList=true,ComponentFlagz=false").without_effect(), [""; 0]);
+        assert_eq!(gates("WatchList=false").without_effect(), ["WatchList"]);
+        assert_eq!(gates("NoSuchGate=true,AllBeta=true").unknown(), ["NoSuchGate"]);
     }
 }

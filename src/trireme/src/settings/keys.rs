@@ -143,7 +143,8 @@ pub(super) const KEYS: &[Key] = keys! {
     "lease-reuse-duration-seconds" SECONDS Some("60"), "For how long Events share a lease in the store, and a twentieth of --event-ttl at most";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
-    "feature-gates" GATES Some(""), "Features that are off by default, NAME=true or NAME=false, separated by commas: AllowUnsafeMalformedObjectDeletion";
+    "runtime-config" APIS None, "Built-in APIs to switch on or off, KEY=true or KEY=false, separated by commas: api/all, api/ga, api/beta, api/alpha, v1, GROUP/VERSION, GROUP/VERSION/RESOURCE; the narrower wins; absent: all that are neither alpha nor beta";
+    "feature-gates" GATES Some(""), "Kubernetes' features to switch on or off, NAME=true or NAME=false, separated by commas; AllAlpha and AllBeta for those that nothing else names; docs/limits.md says which change something here";
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
     "tracing-config-file" FILE None, "Export spans of requests as this TracingConfiguration says";
     "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";

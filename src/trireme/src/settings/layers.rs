@@ -61,6 +61,14 @@ impl Layers {
         self.said.contains(name)
     }
 
+    /// Every flag by name with the text that counts; none has a secret as its value.
+    pub(super) fn effective(&self) -> Vec<(String, String)> {
+        let text = |name: &str| self.values.get(name).and_then(text_of).unwrap_or_default();
+        let mut flags: Vec<_> = KEYS.iter().map(|key| (key.name.to_owned(), text(key.name))).collect();
+        flags.sort();
+        flags
+    }
+
     /// The text given for a key; an empty text counts as nothing given.
     pub(super) fn given(&self, name: &'static str) -> Option<Given> {
         let value = self.values.get(name)?;

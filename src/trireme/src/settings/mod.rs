@@ -37,6 +37,7 @@ use trireme_admission::{EnabledPlugins, PluginSettings};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
+use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
 
@@ -141,6 +142,10 @@ pub(crate) struct Settings {
     pub(crate) slow_request: Option<Duration>,
     /// Features that are off by default.
     pub(crate) feature_gates: FeatureGates,
+    /// The built-in APIs that are served.
+    pub(crate) apis: ApiSelection,
+    /// Every flag with its text, by name: what `/flagz` shows.
+    pub(crate) flags: Vec<(String, String)>,
     /// True if CPU profiles are served.
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.

@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use trireme_registry::StorageMediaType;
+use trireme_schema::ApiSelection;
 
 use super::controllers::{self, Controllers};
 use super::encryption::{self, Encryption};
 use super::errors::{SettingError, SettingsErrors};
-use super::feature_gates::{self, FeatureGates};
+use super::feature_gates::FeatureGates;
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
@@ -49,6 +50,9 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Settings {
+        let feature_gates = self.parsed("feature-gates", FeatureGates::parse);
+        let selected = self.parsed("runtime-config", ApiSelection::parse);
+        let apis = feature_gates.on().fold(selected, ApiSelection::with_gate);
         let jwt = self.jwt();
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
@@ -127,12 +131,29 @@ impl Reader {
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
-            feature_gates: self.value("feature-gates", feature_gates::ALLOWED, FeatureGates::parse),
+            feature_gates,
+            apis,
+            flags: self.layers.effective(),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
             audit: self.audit(),
             log: self.log(),
         }
+    }
+
+    /// A setting whose errors say themselves what is wrong; its default if nobody gives it.
+    fn parsed<T: Default>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> T {
+        let Some(Given { origin, text }) = self.layers.given(name) else {
+            return T::default();
+        };
+        let refused = |allowed| {
+            self.errors.push(SettingError {
+                origin,
+                value: Some(text.clone()),
+                allowed,
+            });
+        };
+        parse(&text).map_err(refused).unwrap_or_default()
     }
 
     fn tracing(&mut self) -> Option<Tracing> {

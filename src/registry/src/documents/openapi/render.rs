@@ -74,8 +74,12 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn component(&self, name: &str) -> Option<Arc<Value>> {
+    fn component(&self, name: &str) -> Option<Arc<Value>> {
         self.schemas.iter().find_map(|source| source.component(name))
+    }
+
+    fn component_v2(&self, name: &str) -> Option<Arc<Value>> {
+        self.schemas.iter().find_map(|source| source.component_v2(name))
     }
 }
 
@@ -83,7 +87,7 @@ impl Sources {
 pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &Subject<'_>) -> Value {
     let paths = subject.paths(resources);
     let kinds = schemas::kinds(resources);
-    let components: Object = schemas::reachable(sources, used_types(&paths))
+    let components: Object = schemas::reachable(|name| sources.component(name), used_types(&paths))
         .into_iter()
         .map(|(name, schema)| {
             let schema = schemas::v3(&name, Arc::unwrap_or_clone(schema), &kinds, &sources.types);
@@ -106,7 +110,7 @@ pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &
 pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: &[Subject<'_>]) -> Value {
     let paths: Vec<Path> = subjects.iter().flat_map(|subject| subject.paths(resources)).collect();
     let kinds = schemas::kinds(resources);
-    let types: Object = schemas::reachable(sources, used_types(&paths))
+    let types: Object = schemas::reachable(|name| sources.component_v2(name), used_types(&paths))
         .into_iter()
         .map(|(name, schema)| {
             let schema = schemas::v2(&name, Arc::unwrap_or_clone(schema), &kinds);

@@ -14,7 +14,6 @@ use trireme_machinery::{
     schema::{Presence, Shape, StringFormat, TypeTable},
 };
 
-use super::render::Sources;
 use crate::documents::VersionedResource;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -63,14 +62,17 @@ fn entry(group: &str, version: &str, kind: &str) -> Value {
 }
 
 /// All components that can be reached from `roots`, by name.
-pub(super) fn reachable(sources: &Sources, roots: impl IntoIterator<Item = String>) -> BTreeMap<String, Arc<Value>> {
+pub(super) fn reachable(
+    component: impl Fn(&str) -> Option<Arc<Value>>,
+    roots: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, Arc<Value>> {
     let mut found = BTreeMap::new();
     let mut open: Vec<String> = roots.into_iter().collect();
     while let Some(name) = open.pop() {
         if found.contains_key(&name) {
             continue;
         }
-        if let Some(schema) = sources.component(&name) {
+        if let Some(schema) = component(&name) {
             references(&schema, &mut open);
             found.insert(name, schema);
         }

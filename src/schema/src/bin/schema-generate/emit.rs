@@ -42,6 +42,7 @@ pub(crate) fn structure(definitions: &BTreeMap<String, Value>, facts: &mut Facts
 fn served_packages() -> BTreeSet<&'static str> {
     let versions = resources().iter().flat_map(|resource| &resource.versions);
     versions
+        .filter(|version| version.is_stable())
         .filter_map(|version| Some(version.type_name.rsplit_once('.')?.0))
         .collect()
 }

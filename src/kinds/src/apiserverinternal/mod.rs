@@ -1,0 +1,10 @@
+//! `internal.apiserver.k8s.io`
+
+pub(crate) mod storageversions;
+
+use crate::kind::Kind;
+
+/// The group's kinds as they declare themselves.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![storageversions::kind()]
+}

@@ -1,0 +1,170 @@
+//! LeaseCandidates (`pkg/registry/coordination/leasecandidate`).
+
+use serde_json::Value;
+use trireme_cel::SemanticVersion;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{push_invalid, validate_immutable_fields},
+    columns::{self, column, described, documented},
+    kind::Kind,
+    values::{text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.coordination.v1beta1.LeaseCandidateSpec";
+const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
+    // Kubernetes looks the descriptions of versions up in the wrong type.
+    let undescribed = || described("");
+    Kind::new("coordination.k8s.io", "leasecandidates", LeaseCandidates).columns(vec![
+        columns::name(),
+        column(
+            "LeaseName",
+            "string",
+            documented(SPEC, "leaseName"),
+            at("/spec/leaseName"),
+        ),
+        column("BinaryVersion", "string", undescribed(), at("/spec/binaryVersion")),
+        column(
+            "EmulationVersion",
+            "string",
+            undescribed(),
+            at("/spec/emulationVersion"),
+        ),
+        columns::age(),
+    ])
+}
+
+struct LeaseCandidates;
+
+impl Strategy for LeaseCandidates {
+    fn name_check(&self) -> NameCheck {
+        |name, _| names::config_map_key(name)
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        validate_lease_candidate_spec(spec, &Path::new("spec"), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        validate_immutable_fields(new, old, &["spec.leaseName"], &mut errors);
+        errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// As upstream's `ValidateLeaseCandidateSpec`.
+fn validate_lease_candidate_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if text(spec, "leaseName").is_empty() {
+        errors.push(Error::required(&path.child("leaseName"), ""));
+    }
+    let emulated = validate_version(spec, path, "emulationVersion", errors);
+    if text(spec, "binaryVersion").is_empty() {
+        errors.push(Error::required(&path.child("binaryVersion"), ""));
+    }
+    let binary = validate_version(spec, path, "binaryVersion", errors);
+    if let (Some(binary), Some(emulated)) = (&binary, &emulated)
+        && binary.precedence(emulated).is_lt()
+    {
+        let detail = "must be greater than or equal to `emulationVersion`";
+        let at = path.child("binaryVersion");
+        errors.push(Error::invalid_str(&at, text(spec, "binaryVersion"), detail));
+    }
+    let at = path.child("strategy");
+    let strategy = text(spec, "strategy");
+    if strategy.is_empty() {
+        errors.push(Error::required(&at, ""));
+        return;
+    }
+    if strategy == STRATEGIES[0] && emulated.is_none_or(|version| version.numbers == [0; 3]) {
+        let detail = "must be specified when `strategy` is 'OldestEmulationVersion'";
+        errors.push(Error::required(&path.child("emulationVersion"), detail));
+    }
+    // Upstream names the field twice.
+    let at = at.child("strategy");
+    if !strategy.contains('/') {
+        if !STRATEGIES.contains(&strategy) {
+            errors.push(Error::not_supported(&at, strategy, &STRATEGIES));
+        }
+    } else {
+        push_invalid(&at, strategy, names::qualified_name(strategy), errors);
+    }
+}
+
+/// A semantic version, if the field holds one.
+fn validate_version(spec: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) -> Option<SemanticVersion> {
+    let given = text(spec, name);
+    if given.is_empty() {
+        return None;
+    }
+    let parsed = SemanticVersion::parse(given).ok();
+    if parsed.is_none() {
+        let detail = "must be a valid semantic version";
+        errors.push(Error::invalid_str(&path.child(name), given, detail));
+    }
+    parsed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn candidates_name_their_versions() {
+        let trial = Trial::new("coordination.k8s.io", "leasecandidates", kind());
+        let spec = |binary: &str, emulated: &str| {
+            named(
+                "c",
+                json!({"leaseName": "l", "binaryVersion": binary, "emulationVersion": emulated, "strategy": "OldestEmulationVersion"}),
+            )
+        };
+        trial.expect_errors(&[
+            (spec("1.36.0", "1.35.0"), &[]),
+            (
+                spec("1.34.0", "1.35.0"),
+                &["spec.binaryVersion: Invalid value: \"1.34.0\": must be greater than or equal to `emulationVersion`"],
+            ),
+            (
+                spec("1.36", "1.35.0"),
+                &["spec.binaryVersion: Invalid value: \"1.36\": must be a valid semantic version"],
+            ),
+            (
+                named("c", json!({})),
+                &[
+                    "spec.leaseName: Required value",
+                    "spec.binaryVersion: Required value",
+                    "spec.strategy: Required value",
+                ],
+            ),
+        ]);
+        let old = trial.create(spec("1.36.0", "1.35.0")).expect("a valid candidate");
+        trial.expect_patch_errors(
+            &old,
+            &[(
+                json!({"spec": {"leaseName": "m"}}),
+                &["spec.leaseName: Invalid value: \"m\": field is immutable"],
+            )],
+        );
+    }
+}
