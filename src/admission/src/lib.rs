@@ -2,20 +2,24 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. Some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. The table in `plugins.rs` has all plugins.
 
 mod admission_request;
 mod always_admit;
+mod always_deny;
 mod always_pull_images;
 mod attributes;
 mod certificate_subject_restriction;
 mod chain;
+mod configuration;
 mod default_classes;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
 mod device_admin_access;
 mod doubts;
+mod event_rate_limit;
 mod extended_resource_toleration;
+mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod matching;
@@ -45,7 +49,9 @@ mod tolerations;
 mod webhooks;
 
 pub use chain::Chain;
+pub use configuration::{AdmissionConfiguration, PluginSettings};
 pub use device_admin_access::DeviceAdminAccess;
+pub use image_policy_webhook::{ImagePolicySettings, ImageReviewer};
 pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};

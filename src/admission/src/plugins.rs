@@ -8,13 +8,17 @@ use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
     always_admit::AlwaysAdmit,
+    always_deny::DenyAllWrites,
     always_pull_images::AlwaysPullImages,
     certificate_subject_restriction::CertificateSubjectRestriction,
     chain::Chain,
+    configuration::PluginSettings,
     default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds,
     deny_service_external_ips::DenyServiceExternalIps,
+    event_rate_limit::EventRateLimit,
     extended_resource_toleration::ExtendedResourceToleration,
+    image_policy_webhook::{ImagePolicySettings, ImagePolicyWebhook, ImageReviewer},
     limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
     limit_ranger::LimitRanger,
     namespace_exists::{NamespaceAutoProvision, NamespaceExists},
@@ -60,7 +64,6 @@ enum Made {
     Following(MakeFollowing),
     /// It does nothing while a feature gate is off that this server does not have.
     Gated,
-    NotYet,
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
@@ -92,14 +95,6 @@ const fn gated(name: &'static str) -> Plugin {
         name,
         make: Made::Gated,
         by_default: true,
-    }
-}
-
-const fn absent(name: &'static str) -> Plugin {
-    Plugin {
-        name,
-        make: Made::NotYet,
-        by_default: false,
     }
 }
 
@@ -140,25 +135,40 @@ const ALL: &[Plugin] = &[
     }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
-    absent("ImagePolicyWebhook"),
+    optional("ImagePolicyWebhook", |parts| {
+        let settings = parts.settings.image_policy.clone();
+        let settings = settings.expect("the settings are refused that enable it without a configuration");
+        let reviewer = (parts.image_reviewer)(&settings);
+        Arc::new(ImagePolicyWebhook::new(
+            settings,
+            reviewer,
+            parts.system.clock().clone(),
+        ))
+    }),
     there("PodSecurity", |parts| {
         Arc::new(PodSecurity::new(
             parts.namespaces.clone(),
             parts.objects("", "pods"),
             parts.system.clock().clone(),
+            parts.settings.pod_security.clone(),
         ))
     }),
     optional("PodNodeSelector", |parts| {
-        Arc::new(PodNodeSelector::new(parts.namespaces.clone()))
+        let selectors = parts.settings.node_selectors.clone();
+        Arc::new(PodNodeSelector::new(parts.namespaces.clone(), selectors))
     }),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
     }),
     there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
     optional("PodTolerationRestriction", |parts| {
-        Arc::new(PodTolerationRestriction::new(parts.namespaces.clone()))
+        let tolerations = parts.settings.tolerations.clone();
+        Arc::new(PodTolerationRestriction::new(parts.namespaces.clone(), tolerations))
     }),
-    absent("EventRateLimit"),
+    optional("EventRateLimit", |parts| {
+        let limits = &parts.settings.event_limits;
+        Arc::new(EventRateLimit::new(limits, parts.system.clock().clone()))
+    }),
     optional("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
     there("DefaultStorageClass", |parts| {
         Arc::new(DefaultClass::of_claims(
@@ -235,9 +245,10 @@ const ALL: &[Plugin] = &[
     }),
     there("ResourceQuota", |parts| {
         let quotas = parts.surface.resource("", "v1", "resourcequotas");
-        Arc::new(ResourceQuota::start(parts.system, quotas))
+        let limited = parts.settings.limited_resources.clone();
+        Arc::new(ResourceQuota::start(parts.system, quotas, limited))
     }),
-    absent("AlwaysDeny"),
+    optional("AlwaysDeny", |_| Arc::new(DenyAllWrites)),
 ];
 
 /// The parts that plugins are made of.
@@ -253,6 +264,10 @@ pub struct PluginParts<'p> {
     pub client: &'p Client,
     /// Answers for the authorizers.
     pub permissions: &'p Arc<dyn Permissions>,
+    /// The configurations of those plugins that take one.
+    pub settings: &'p PluginSettings,
+    /// Makes the server known that judges images.
+    pub image_reviewer: &'p dyn Fn(&ImagePolicySettings) -> Arc<dyn ImageReviewer>,
 }
 
 impl PluginParts<'_> {
@@ -294,7 +309,7 @@ impl EnabledPlugins {
     /// Reads `--enable-admission-plugins` and `--disable-admission-plugins`.
     ///
     /// # Errors
-    /// If a name is unknown, is in both lists, or is to be on and is not there yet.
+    /// If a name is unknown or is in both lists.
     pub fn new<'n>(
         enable: impl IntoIterator<Item = &'n str>,
         disable: impl IntoIterator<Item = &'n str>,
@@ -308,11 +323,14 @@ impl EnabledPlugins {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
-            if matches!(find(name)?.make, Made::NotYet) {
-                return Err(format!("{name} is not there yet"));
-            }
+            find(name)?;
         }
         Ok(Self { enabled, disabled })
+    }
+
+    /// Reports whether a plugin runs.
+    pub fn runs(&self, name: &str) -> bool {
+        find(name).is_ok_and(|plugin| self.has(plugin))
     }
 
     /// Makes the plugins in their order, and gives the views that readiness waits for as well. Other checks that are no
@@ -321,7 +339,7 @@ impl EnabledPlugins {
         let (mut plugins, mut views) = (Vec::new(), Vec::new());
         for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
             match plugin.make {
-                Made::Gated | Made::NotYet => {}
+                Made::Gated => {}
                 Made::There(make) => plugins.push(make(parts)),
                 Made::Following(make) => {
                     let (plugin, view) = make(parts);
@@ -374,7 +392,6 @@ mod tests {
             EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
         };
         assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
-        assert_eq!(error(&["EventRateLimit"], &[]), "EventRateLimit is not there yet");
         assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
     }
 }

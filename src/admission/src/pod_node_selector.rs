@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Map, Value};
-use trireme_machinery::{ApiError, names};
+use trireme_machinery::{ApiError, names, yaml};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
@@ -13,22 +13,50 @@ use crate::{
 };
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+/// The key of the selector for namespaces that have no annotation.
+const CLUSTER_DEFAULT: &str = "clusterDefaultNodeSelector";
+const NOT_LISTED: &str = "pod node label selector labels conflict with its namespace whitelist";
 const CONFLICT: &str = "pod node label selector conflicts with its namespace node label selector";
+
+/// The configuration: selectors by namespace, and one for all without an annotation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClusterNodeSelectors(BTreeMap<String, String>);
+
+impl ClusterNodeSelectors {
+    /// Reads `podNodeSelectorPluginConfig`, which has no version.
+    pub(crate) fn read(bytes: Option<&[u8]>) -> Result<Self, String> {
+        let Some(bytes) = bytes else {
+            return Ok(Self::default());
+        };
+        let value = yaml::decode(bytes).map_err(|error| error.to_string())?.value;
+        let selectors = value["podNodeSelectorPluginConfig"].as_object().into_iter().flatten();
+        let selectors = selectors.map(|(name, selector)| {
+            let selector = selector.as_str().unwrap_or_default();
+            parse(selector).map(|_| (name.clone(), selector.to_owned()))
+        });
+        selectors.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn of(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
 
 /// The plugin.
 pub(crate) struct PodNodeSelector {
     namespaces: Namespaces,
+    selectors: ClusterNodeSelectors,
 }
 
 impl PodNodeSelector {
     /// Looks at the annotations of these namespaces.
-    pub(crate) fn new(namespaces: Namespaces) -> Self {
-        Self { namespaces }
+    pub(crate) fn new(namespaces: Namespaces, selectors: ClusterNodeSelectors) -> Self {
+        Self { namespaces, selectors }
     }
 
     async fn of_namespace(&self, attributes: &Attributes) -> Result<BTreeMap<String, String>, ApiError> {
         let namespace = self.namespaces.find(attributes.namespace()).await?.object()?;
-        let text = annotation(&namespace, ANNOTATION).unwrap_or_default();
+        let text = annotation(&namespace, ANNOTATION).unwrap_or_else(|| self.selectors.of(CLUSTER_DEFAULT));
         // kube-apiserver answers 500 to an annotation that is no selector.
         parse(text).map_err(|why| forbidden(attributes, why))
     }
@@ -48,14 +76,26 @@ impl PodNodeSelector {
                 own.extend(selector.into_iter().map(|(key, value)| (key, value.into())));
             }
         }
-        Ok(())
+        self.check_listed(attributes)
+    }
+
+    /// A namespace that the configuration lists has its pods select by nothing else.
+    fn check_listed(&self, attributes: &Attributes) -> Result<(), ApiError> {
+        let listed = parse(self.selectors.of(attributes.namespace())).unwrap_or_default();
+        let pod = attributes.object.as_ref();
+        let own = pod.and_then(|pod| pod.pointer("/spec/nodeSelector")?.as_object());
+        let is_listed = |(key, value): (&String, &Value)| listed.get(key).map(String::as_str) == value.as_str();
+        match listed.is_empty() || own.is_none_or(|own| own.iter().all(is_listed)) {
+            true => Ok(()),
+            false => Err(forbidden(attributes, NOT_LISTED)),
+        }
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let selector = self.of_namespace(attributes).await?;
         match conflicts(attributes, &selector) {
             true => Err(forbidden(attributes, CONFLICT)),
-            false => Ok(()),
+            false => self.check_listed(attributes),
         }
     }
 }

@@ -5,6 +5,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError,
+    configuration::ConfigFields,
     pod_resources::{ListName, listed},
 };
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
@@ -19,21 +20,50 @@ const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
+const VERSIONS: &[&str] = &["podtolerationrestriction.admission.k8s.io/v1alpha1"];
+
+/// The configuration: what counts for namespaces without annotations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClusterTolerations {
+    default: Vec<Value>,
+    whitelist: Vec<Value>,
+}
+
+impl ClusterTolerations {
+    /// Reads a configuration.
+    pub(crate) fn read(bytes: Option<&[u8]>) -> Result<Self, String> {
+        let Some(bytes) = bytes else {
+            return Ok(Self::default());
+        };
+        let (_, mut fields) = ConfigFields::read(bytes, VERSIONS, "Configuration")?;
+        let mut list = |name: &str| match fields.take(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) if items.iter().all(Value::is_object) => Ok(items),
+            Some(_) => Err(format!("{name} is no list of tolerations")),
+        };
+        Ok(Self {
+            default: list("default")?,
+            whitelist: list("whitelist")?,
+        })
+    }
+}
+
 /// The plugin.
 pub(crate) struct PodTolerationRestriction {
     namespaces: Namespaces,
+    cluster: ClusterTolerations,
 }
 
 impl PodTolerationRestriction {
     /// Looks at the annotations of these namespaces.
-    pub(crate) fn new(namespaces: Namespaces) -> Self {
-        Self { namespaces }
+    pub(crate) fn new(namespaces: Namespaces, cluster: ClusterTolerations) -> Self {
+        Self { namespaces, cluster }
     }
 
-    /// The tolerations in an annotation; none if there is no such annotation.
-    async fn listed_in(&self, attributes: &Attributes, key: &str) -> Result<Vec<Value>, ApiError> {
+    /// The tolerations in an annotation; `None` if there is no such annotation.
+    async fn listed_in(&self, attributes: &Attributes, key: &str) -> Result<Option<Vec<Value>>, ApiError> {
         let namespace = self.namespaces.find(attributes.namespace()).await?.object()?;
-        let text = annotation(&namespace, key).filter(|text| !text.is_empty());
+        let text = annotation(&namespace, key).map(|text| if text.is_empty() { "[]" } else { text });
         let list = text.map(serde_json::from_str::<Option<Vec<Value>>>).transpose();
         // kube-apiserver answers 500 to an annotation that is no list.
         let list = list.map_err(|_| {
@@ -42,13 +72,14 @@ impl PodTolerationRestriction {
                 format_args!("the annotation {key} of the namespace is no list"),
             )
         });
-        Ok(list?.flatten().unwrap_or_default())
+        Ok(list?.map(Option::unwrap_or_default))
     }
 
     async fn set(&self, attributes: &mut Attributes) -> Result<(), ApiError> {
         let mut given = Vec::new();
         if attributes.operation == Operation::Create {
-            given = self.listed_in(attributes, DEFAULTS).await?;
+            let own = self.listed_in(attributes, DEFAULTS).await?;
+            given = own.unwrap_or_else(|| self.cluster.default.clone());
         }
         let Some(spec) = attributes.object.as_mut().and_then(|pod| pod.get_mut("spec")) else {
             return Ok(());
@@ -71,13 +102,16 @@ impl PodTolerationRestriction {
         let Some(own) = own.filter(|own| !own.is_empty()) else {
             return Ok(());
         };
-        let allowed = self.listed_in(attributes, WHITELIST).await?;
-        if allowed.is_empty() || tolerations::are_within(own, &allowed) {
+        let listed = self.listed_in(attributes, WHITELIST).await?;
+        let scope = if listed.is_some() { "namespace" } else { "cluster" };
+        let allowed = listed.as_ref().unwrap_or(&self.cluster.whitelist);
+        if allowed.is_empty() || tolerations::are_within(own, allowed) {
             return Ok(());
         }
         // kube-apiserver answers 500.
-        let why = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace \
-                   whitelist";
+        let why = format!(
+            "pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
+        );
         Err(forbidden(attributes, why))
     }
 }

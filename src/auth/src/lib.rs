@@ -10,7 +10,6 @@ mod authorization_configuration;
 mod authorizer;
 mod bootstrap_token;
 mod certificate;
-mod expiring_cache;
 mod front_proxy;
 mod impersonation;
 mod issuer_documents;
@@ -55,7 +54,7 @@ pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, Token
 pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;
-pub use webhook::ReviewWebhook;
+pub use webhook::{REQUEST_TIMEOUT, ReviewWebhook};
 pub use webhook_authorizer::{AccessReviewVersion, WebhookAuthorizer, WebhookAuthorizerSettings};
 pub use x509::CertificateAuthenticator;
 

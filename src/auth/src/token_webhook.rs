@@ -17,11 +17,11 @@ use futures_util::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
+use trireme_machinery::expiring_cache::ExpiringCache;
 use trireme_registry::request::UserInfo;
 
 use crate::{
     authenticator::BoxFuture,
-    expiring_cache::ExpiringCache,
     token::{TokenAuthenticator, TokenError, TokenHolder, common_audiences},
     webhook::{REQUEST_TIMEOUT, ReviewWebhook},
 };

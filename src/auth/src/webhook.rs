@@ -10,7 +10,7 @@ use trireme_machinery::webhook_answer::read_answer;
 
 const AGENT: &str = "kube-apiserver";
 /// The time for one answer (`defaultRequestTimeout`).
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// As `DefaultAuthWebhookRetryBackoff`.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const FACTOR: f64 = 1.5;
@@ -23,6 +23,7 @@ pub struct ReviewWebhook {
     server: RemoteServer,
     client: Client,
     clock: Clock,
+    first_wait: Duration,
 }
 
 /// A review that is not answered: the text, and whether it may help to ask again.
@@ -36,7 +37,19 @@ pub(crate) struct Unanswered {
 impl ReviewWebhook {
     /// Calls this server.
     pub fn new(server: RemoteServer, client: Client, clock: Clock) -> Self {
-        Self { server, client, clock }
+        Self {
+            server,
+            client,
+            clock,
+            first_wait: FIRST_WAIT,
+        }
+    }
+
+    /// The same, with another time before it is asked a second time; none at all if it is zero.
+    #[must_use]
+    pub fn with_first_wait(mut self, first_wait: Duration) -> Self {
+        self.first_wait = first_wait;
+        self
     }
 
     /// Posts a review until there is an answer, or an error that asking again does not help, five times at most. An attempt
@@ -44,7 +57,7 @@ impl ReviewWebhook {
     ///
     /// # Errors
     /// The last error, in kube-apiserver's words.
-    pub(crate) async fn review(&self, review: &Value, timeout: Duration) -> Result<Value, String> {
+    pub async fn review(&self, review: &Value, timeout: Duration) -> Result<Value, String> {
         self.review_observed(review, timeout, |_, _| {}).await
     }
 
@@ -56,7 +69,7 @@ impl ReviewWebhook {
         mut observe: impl FnMut(Option<&Unanswered>, Duration),
     ) -> Result<Value, String> {
         let body = Bytes::from(review.to_string());
-        let mut wait = FIRST_WAIT;
+        let mut wait = self.first_wait;
         let mut attempt = 1;
         loop {
             let started = self.clock.now();

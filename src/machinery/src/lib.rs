@@ -7,6 +7,7 @@
 
 pub mod configuration;
 pub mod error;
+pub mod expiring_cache;
 pub mod field;
 pub mod go_text;
 pub mod gvk;

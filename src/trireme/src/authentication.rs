@@ -16,9 +16,9 @@ use trireme_registry::{DirectorHandle, request::UserInfo};
 
 use crate::build_error::BuildError;
 use crate::config_controller::ConfigController;
-use crate::front::Keys;
 use crate::reload::{Current, Reloader};
 use crate::settings::{JwtSettings, Settings, TokenWebhook};
+use crate::tokens::TokenKeys;
 
 /// What requests and reviews of tokens are judged by.
 pub(crate) struct Authenticators {
@@ -28,15 +28,15 @@ pub(crate) struct Authenticators {
     pub(crate) tokens: Arc<dyn TokenAuthenticator>,
 }
 
-/// Starts all of them; files are followed by `files`.
+/// Starts all of them, by the keys of this server and its name among others; files are followed by `files`.
 pub(crate) fn start(
     settings: &Settings,
     system: &ActorSystem,
-    keys: &Keys<'_>,
+    (keys, identity): (&TokenKeys, &str),
     director: &DirectorHandle,
     files: &mut Reloader,
 ) -> Result<Authenticators, BuildError> {
-    let tokens: Arc<dyn TokenAuthenticator> = Arc::new(tokens(settings, system, keys, director, files)?);
+    let tokens: Arc<dyn TokenAuthenticator> = Arc::new(tokens(settings, system, (keys, identity), director, files)?);
     let mut requests: Vec<Arc<dyn Authenticator>> = Vec::new();
     // What a proxy says comes before who it is itself.
     if let Some(proxies) = &settings.request_header {
@@ -51,7 +51,7 @@ pub(crate) fn start(
         })?;
         requests.push(Arc::new(Passwords(file)));
     }
-    let audiences = keys.tokens.audiences().to_vec();
+    let audiences = keys.audiences().to_vec();
     requests.push(Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences)));
     Ok(Authenticators {
         requests: Arc::new(Union::new(requests)),
@@ -63,25 +63,25 @@ pub(crate) fn start(
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
-    keys: &Keys<'_>,
+    (keys, identity): (&TokenKeys, &str),
     director: &DirectorHandle,
     files: &mut Reloader,
 ) -> Result<TokenUnion, BuildError> {
-    let (audiences, clock) = (keys.tokens.audiences(), system.clock());
+    let (audiences, clock) = (keys.audiences(), system.clock());
     let mut ways: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
     if let Some(path) = settings.token_auth_file.clone() {
         let file = token_file(path, files)?;
         let audiences = audiences.to_vec();
         ways.push(Arc::new(Tokens { file, audiences }));
     }
-    ways.push(Arc::new(keys.tokens.authenticator(director, clock.clone())?));
+    ways.push(Arc::new(keys.authenticator(director, clock.clone())?));
     if settings.bootstrap_token_auth {
         let (secrets, audiences) = (Arc::new(director.clone()), audiences.to_vec());
         ways.push(Arc::new(BootstrapTokens::new(secrets, audiences, clock.clone())));
     }
     // After those of service accounts: a token that these know is not worth a call of an issuer.
     if let Some(jwt) = &settings.jwt {
-        ways.push(Arc::new(issuers(jwt, system, keys, files)?));
+        ways.push(Arc::new(issuers(jwt, system, (keys, identity), files)?));
     }
     if let Some(webhook) = &settings.token_webhook {
         ways.push(Arc::new(webhook_tokens(webhook, system, audiences)));
@@ -128,7 +128,7 @@ fn webhook_tokens(webhook: &TokenWebhook, system: &ActorSystem, audiences: &[Str
 fn issuers(
     jwt: &JwtSettings,
     system: &ActorSystem,
-    keys: &Keys<'_>,
+    (keys, identity): (&TokenKeys, &str),
     files: &mut Reloader,
 ) -> Result<Issuers, BuildError> {
     let (client, clock) = client("oidc", system);
@@ -137,7 +137,7 @@ fn issuers(
         clock,
         tasks: system.tasks().clone(),
     });
-    let audiences = keys.tokens.audiences().to_vec();
+    let audiences = keys.audiences().to_vec();
     let make = move |configuration: &AuthenticationConfiguration| {
         JwtTokens::new(configuration, &providers, audiences.clone()).map_err(BuildError::Authentication)
     };
@@ -146,7 +146,7 @@ fn issuers(
         return Ok(Issuers(current));
     };
     let (jwt, replaced) = (jwt.clone(), Arc::clone(&current));
-    let controller = ConfigController::new("apiserver_authentication_config_controller", keys.identity);
+    let controller = ConfigController::new("apiserver_authentication_config_controller", identity);
     files.follow_configuration("authentication-config", path, controller, move |content| {
         let read = AuthenticationConfiguration::parse(content, &jwt.service_account_issuers);
         let read = read.map_err(BuildError::Authentication)?;

@@ -124,7 +124,7 @@ pub(crate) async fn start(
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
-    let authenticators = authentication::start(settings, system, &keys, director, &mut files)?;
+    let authenticators = authentication::start(settings, system, (keys.tokens, keys.identity), director, &mut files)?;
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),

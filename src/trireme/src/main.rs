@@ -13,6 +13,7 @@ mod encryption;
 mod first_objects;
 mod front;
 mod group;
+mod image_review;
 mod kubeconfig;
 mod lifecycle;
 mod limiter;

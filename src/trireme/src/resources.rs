@@ -18,7 +18,7 @@ use trireme_registry::{
 use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
 
-use crate::{authorization::Authorization, settings::Settings};
+use crate::{authorization::Authorization, image_review, settings::Settings};
 
 /// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
@@ -79,8 +79,14 @@ pub(crate) async fn start(
         system,
         client: &client("admission-webhooks"),
         permissions: &authorization.permissions(),
+        settings: &settings.admission.plugins,
+        image_reviewer: &|policy| {
+            let server = settings.admission.image_policy.clone();
+            let server = server.expect("the settings are refused that enable the plugin without its server");
+            image_review::reviewer(server, policy, client("image-policy-webhook"), system)
+        },
     };
-    let (admission, views) = settings.admission.chain(&parts, checks);
+    let (admission, views) = settings.admission.enabled.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));

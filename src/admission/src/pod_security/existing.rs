@@ -33,8 +33,13 @@ impl ExistingPods {
         Self { pods, clock }
     }
 
-    /// The warnings about pods that violate a level.
-    pub(super) async fn violations(&self, namespace: &str, enforce: LevelVersion) -> Vec<String> {
+    /// The warnings about those pods that count and violate a level.
+    pub(super) async fn violations(
+        &self,
+        namespace: &str,
+        enforce: LevelVersion,
+        counts: impl Fn(&Value) -> bool,
+    ) -> Vec<String> {
         let Ok(pods) = self.pods.list(namespace).await else {
             return vec!["failed to list pods while checking new PodSecurity enforce level".to_owned()];
         };
@@ -44,7 +49,7 @@ impl ExistingPods {
         let mut checked = 0;
         for pod in prioritized(&pods).into_iter().take(MOST) {
             let violations = Violations::of(CheckedPod::of(pod), enforce);
-            if !violations.is_empty() {
+            if !violations.is_empty() && counts(pod) {
                 let metadata = pod.get("metadata").unwrap_or(&Value::Null);
                 found.entry(violations.reasons()).or_default().push(name(metadata));
             }

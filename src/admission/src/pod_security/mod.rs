@@ -6,6 +6,7 @@
 
 mod baseline;
 mod checks;
+mod configuration;
 mod existing;
 mod pod;
 mod policy;
@@ -17,6 +18,7 @@ use trireme_actors::Clock;
 use trireme_machinery::{ApiError, GroupKind, field::ErrorList, go_text::quote};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
+pub(crate) use self::configuration::PodSecurityConfiguration;
 use self::{
     checks::Violations,
     existing::ExistingPods,
@@ -52,6 +54,7 @@ const IGNORED: [&str; 8] = [
 pub(crate) struct PodSecurity {
     namespaces: Namespaces,
     existing: ExistingPods,
+    configuration: PodSecurityConfiguration,
 }
 
 /// The kinds of writes that it looks at.
@@ -84,10 +87,16 @@ impl SecuredWrite {
 
 impl PodSecurity {
     /// Looks at the labels of these namespaces, and at pods if they change.
-    pub(crate) fn new(namespaces: Namespaces, pods: ObjectLookup, clock: Clock) -> Self {
+    pub(crate) fn new(
+        namespaces: Namespaces,
+        pods: ObjectLookup,
+        clock: Clock,
+        configuration: PodSecurityConfiguration,
+    ) -> Self {
         Self {
             namespaces,
             existing: ExistingPods::new(pods, clock),
+            configuration,
         }
     }
 
@@ -95,8 +104,15 @@ impl PodSecurity {
         let Some((secured, object)) = SecuredWrite::of(attributes).zip(attributes.object.as_ref()) else {
             return Ok(());
         };
+        if secured == SecuredWrite::Namespace {
+            return self.check_namespace(attributes, object).await;
+        }
+        let user = &attributes.context.user.name;
+        if let Some(reason) = self.configuration.exempt(attributes.namespace(), user) {
+            attributes.annotate(format!("{PREFIX}exempt"), reason.to_owned());
+            return Ok(());
+        }
         let template = match secured {
-            SecuredWrite::Namespace => return self.check_namespace(attributes, object).await,
             SecuredWrite::Pod => {
                 let old = attributes.old_object.as_deref();
                 if old.is_some_and(|old| !is_significant(object, old)) {
@@ -105,16 +121,21 @@ impl PodSecurity {
                 Some(object)
             }
             SecuredWrite::Template(pointer) => object.pointer(pointer),
+            SecuredWrite::Namespace => None,
         };
         let Some(template) = template else {
             return Ok(());
         };
+        if self.configuration.has_exempt_runtime_class(template) {
+            attributes.annotate(format!("{PREFIX}exempt"), "runtimeClass".to_owned());
+            return Ok(());
+        }
         let namespace = self.namespaces.find(attributes.namespace()).await;
         let namespace = namespace.map_err(|_| {
             let name = quote(attributes.namespace());
             ApiError::internal(format!("failed to lookup namespace {name}"))
         })?;
-        let (policy, errors) = PodSecurityPolicy::of_labels(|key| namespace.label(key));
+        let (policy, errors) = PodSecurityPolicy::of_labels(self.configuration.defaults, |key| namespace.label(key));
         evaluate(
             attributes,
             CheckedPod::of(template),
@@ -125,8 +146,8 @@ impl PodSecurity {
     }
 
     async fn check_namespace(&self, attributes: &Attributes, namespace: &Value) -> Result<(), ApiError> {
-        let (policy, errors) = policy_of(namespace);
-        let old = attributes.old_object.as_deref().map(policy_of);
+        let (policy, errors) = self.policy_of(namespace);
+        let old = attributes.old_object.as_deref().map(|old| self.policy_of(old));
         let (old, old_errors) = old.unwrap_or_default();
         if !errors.is_empty() && errors != old_errors {
             let kind = GroupKind {
@@ -135,17 +156,24 @@ impl PodSecurity {
             };
             return Err(ApiError::invalid(&kind, &attributes.name, &errors));
         }
-        if attributes.operation == Operation::Update && is_stricter(policy.enforce, old.enforce) {
-            let warnings = self.existing.violations(&attributes.name, policy.enforce).await;
+        if let Some(warning) = self.configuration.ignored(&attributes.name, &policy, namespace) {
+            attributes.warn(warning);
+            return Ok(());
+        }
+        let user = &attributes.context.user.name;
+        let is_exempt = self.configuration.exempt(&attributes.name, user).is_some();
+        if attributes.operation == Operation::Update && !is_exempt && is_stricter(policy.enforce, old.enforce) {
+            let counts = |pod: &Value| !self.configuration.has_exempt_runtime_class(pod);
+            let warnings = self.existing.violations(&attributes.name, policy.enforce, counts).await;
             warnings.into_iter().for_each(|warning| attributes.warn(warning));
         }
         Ok(())
     }
-}
 
-fn policy_of(namespace: &Value) -> (PodSecurityPolicy, ErrorList) {
-    let labels = namespace.pointer("/metadata/labels");
-    PodSecurityPolicy::of_labels(|key| labels?.get(key)?.as_str())
+    fn policy_of(&self, namespace: &Value) -> (PodSecurityPolicy, ErrorList) {
+        let labels = namespace.pointer("/metadata/labels");
+        PodSecurityPolicy::of_labels(self.configuration.defaults, |key| labels?.get(key)?.as_str())
+    }
 }
 
 /// Reports whether pods may violate a policy that did not violate the old one.

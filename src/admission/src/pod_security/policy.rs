@@ -16,7 +16,7 @@ pub(super) enum PolicyLevel {
 }
 
 impl PolicyLevel {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "privileged" => Some(Self::Privileged),
             "baseline" => Some(Self::Baseline),
@@ -35,7 +35,7 @@ pub(super) enum PolicyVersion {
 }
 
 impl PolicyVersion {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         if text == "latest" {
             return Some(Self::Latest);
         }
@@ -105,11 +105,11 @@ impl PodSecurityPolicy {
             .all(|mode| mode.level == PolicyLevel::Privileged)
     }
 
-    /// Reads the labels of a namespace (`PolicyToEvaluate`). A level that is none counts as the strictest where pods are
+    /// Reads the labels of a namespace; `defaults` count where it has none (`PolicyToEvaluate`). A level that is none counts as the strictest where pods are
     /// refused, as none elsewhere.
-    pub(super) fn of_labels<'l>(label: impl Fn(&str) -> Option<&'l str>) -> (Self, ErrorList) {
+    pub(super) fn of_labels<'l>(defaults: Self, label: impl Fn(&str) -> Option<&'l str>) -> (Self, ErrorList) {
         let mut errors = ErrorList::new();
-        let mut policy = Self::default();
+        let mut policy = defaults;
         let mut modes = [
             ("enforce", &mut policy.enforce, PolicyLevel::Restricted),
             ("audit", &mut policy.audit, PolicyLevel::Privileged),
@@ -156,7 +156,7 @@ mod tests {
             let name = key.strip_prefix(PREFIX)?;
             labels.iter().find(|(label, _)| *label == name).map(|(_, value)| *value)
         };
-        let (policy, errors) = PodSecurityPolicy::of_labels(label);
+        let (policy, errors) = PodSecurityPolicy::of_labels(PodSecurityPolicy::default(), label);
         let shown = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
         (shown, errors.into_iter().map(|error| error.field).collect())
     }

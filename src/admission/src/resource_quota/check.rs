@@ -1,5 +1,7 @@
 //! One write against the quotas of its namespace (`CheckRequest`). Pure.
 
+use std::collections::BTreeSet;
+
 use trireme_machinery::{
     ApiError, GroupResource,
     pod_resources::{ResourceList, add},
@@ -8,6 +10,7 @@ use trireme_machinery::{
 
 use super::{
     evaluators::{Evaluator, Measure},
+    limited::RequiredCoverage,
     quota::QuotaState,
 };
 
@@ -19,6 +22,8 @@ pub(super) struct Charge {
     /// The name that a refusal gives.
     pub(super) name: String,
     pub(super) new: Measure,
+    /// What of it quotas have to cover.
+    pub(super) limited: RequiredCoverage,
     /// The object before, if there was one.
     pub(super) old: Option<Measure>,
     /// A part that is written by who runs the object: it counts, but is not refused.
@@ -37,8 +42,12 @@ impl Charge {
         quotas: impl IntoIterator<Item = &'q QuotaState>,
     ) -> Result<Vec<(usize, ResourceList)>, ApiError> {
         let mut interesting = Vec::new();
+        let (mut covered, mut scopes) = (BTreeSet::new(), BTreeSet::new());
         for (index, quota) in quotas.into_iter().enumerate() {
+            let matching = quota.scopes.iter().filter(|scope| self.new.scopes.are_in(scope));
+            scopes.extend(matching.map(|scope| scope.scope.as_str()));
             let limits = self.limits_of(quota, &self.new);
+            covered.extend(limits.iter().copied());
             if limits.is_empty() {
                 continue;
             }
@@ -61,6 +70,10 @@ impl Charge {
             let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
             return Err(self.forbidden(why));
         }
+        // kube-apiserver answers 500 to what no scope covers.
+        if let Some(why) = self.limited.uncovered(&covered, &scopes).filter(|_| self.uses_more()) {
+            return Err(self.forbidden(why));
+        }
         let mut changes = Vec::new();
         for (index, quota) in interesting {
             let requested = self.requested_of(quota);
@@ -75,6 +88,13 @@ impl Charge {
             changes.push((index, used));
         }
         Ok(changes)
+    }
+
+    /// Reports whether the write uses more than what was there before.
+    fn uses_more(&self) -> bool {
+        let before = |name: &str| self.old.as_ref().and_then(|old| old.usage.get(name)).copied();
+        let mut usage = self.new.usage.iter();
+        usage.any(|(name, amount)| before(name).map_or(*amount, |had| *amount - had).signum() > 0)
     }
 
     /// The limits of a quota that concern an object; none if it is not in the quota's scopes.

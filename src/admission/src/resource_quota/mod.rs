@@ -8,6 +8,7 @@ mod batches;
 mod check;
 mod claims;
 mod evaluators;
+mod limited;
 mod pods;
 mod quota;
 mod resource_claims;
@@ -24,6 +25,7 @@ use trireme_actors::ActorSystem;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{Admission, Attributes, Operation, ResourceLookup, WriteRequest};
 
+pub(crate) use self::limited::LimitedResources;
 use self::{
     batches::{Batches, Waiter},
     check::Charge,
@@ -41,12 +43,13 @@ const QUEUE: usize = 4_096;
 pub(crate) struct ResourceQuota {
     store: QuotaStore,
     queue: mpsc::Sender<Waiter>,
+    limited: LimitedResources,
     clock: trireme_actors::Clock,
 }
 
 impl ResourceQuota {
     /// Starts the task `resource-quota`, which charges these quotas.
-    pub(crate) fn start(system: &ActorSystem, quotas: ResourceLookup) -> Self {
+    pub(crate) fn start(system: &ActorSystem, quotas: ResourceLookup, limited: LimitedResources) -> Self {
         let store = QuotaStore::new(quotas);
         let (queue, waiters) = mpsc::channel(QUEUE);
         let batches = Batches::new(store.clone());
@@ -54,6 +57,7 @@ impl ResourceQuota {
         Self {
             store,
             queue,
+            limited,
             clock: system.clock().clone(),
         }
     }
@@ -63,10 +67,11 @@ impl ResourceQuota {
         let Some(evaluator) = Evaluator::handling(attributes) else {
             return Ok(());
         };
-        if self.store.cached(namespace).await?.is_empty() {
+        let is_limited = self.limited.concern(&attributes.resource.group_resource());
+        if !is_limited && self.store.cached(namespace).await?.is_empty() {
             return Ok(());
         }
-        let Some(charge) = charge(evaluator, attributes) else {
+        let Some(charge) = charge(evaluator, attributes, &self.limited) else {
             return Ok(());
         };
         let (verdict, answer) = oneshot::channel();
@@ -90,7 +95,7 @@ impl ResourceQuota {
 }
 
 /// The charge for a write; none for an update that does not change how a pod counts.
-fn charge(evaluator: Evaluator, attributes: &Attributes) -> Option<Charge> {
+fn charge(evaluator: Evaluator, attributes: &Attributes, limited: &LimitedResources) -> Option<Charge> {
     let measure = |object| evaluator.measure(attributes, object);
     let new = measure(attributes.object.as_ref()?);
     let old = attributes.old_object.as_deref();
@@ -103,9 +108,11 @@ fn charge(evaluator: Evaluator, attributes: &Attributes) -> Option<Charge> {
     if evaluator == Evaluator::Pods && is_plain_update && stays() {
         return None;
     }
+    let resource = attributes.resource.group_resource();
     Some(Charge {
         evaluator,
-        resource: attributes.resource.group_resource(),
+        limited: limited.of(&resource, &new),
+        resource,
         name: name_in_refusals(attributes).to_owned(),
         new,
         old,

@@ -89,7 +89,7 @@ impl ScopeSelector {
         }
     }
 
-    fn read(expression: &Value) -> Self {
+    pub(super) fn read(expression: &Value) -> Self {
         let text = |field: &str| {
             expression
                 .get(field)
@@ -103,6 +103,11 @@ impl ScopeSelector {
             operator: text("operator"),
             values: values.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
+    }
+
+    /// The selector as Go prints it.
+    pub(super) fn shown(&self) -> String {
+        format!("{{{} {} [{}]}}", self.scope, self.operator, self.values.join(" "))
     }
 
     /// Reports whether a value that scopes select by is selected; `None` is that of an object without one.

@@ -8,6 +8,7 @@ use trireme_machinery::{GroupResource, pod_resources::resource_list};
 use super::{
     check::Charge,
     evaluators::{Evaluator, Measure, PodScopes, Scopes},
+    limited::{LimitedResources, RequiredCoverage},
     quota::QuotaState,
 };
 
@@ -35,6 +36,7 @@ fn pod(usage: Value) -> Charge {
             scopes: Scopes::Pod(PodScopes::default()),
             ..Measure::default()
         },
+        limited: RequiredCoverage::default(),
         old: None,
         is_status: false,
         dry_run: false,
@@ -85,6 +87,37 @@ fn limited_compute_resources_have_to_be_stated() {
         verdict(&charge, &limits),
         "pods \"p\" is forbidden: failed quota: q: must specify limits.cpu for: a,b; requests.cpu for: b"
     );
+}
+
+#[test]
+fn what_is_limited_has_to_be_covered() {
+    let configuration = r#"{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [
+            {"resource": "pods", "matchContains": ["cpu"]},
+            {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]}]}"#;
+    let limited = LimitedResources::read(Some(configuration.as_bytes())).expect("it is good");
+    let charge = |usage: Value, class: &str| {
+        let mut charge = pod(usage);
+        charge.new.scopes = Scopes::Pod(PodScopes {
+            priority_class: class.to_owned(),
+            ..PodScopes::default()
+        });
+        charge.limited = limited.of(&charge.resource, &charge.new);
+        charge
+    };
+    let pods = || quota(json!({ "pods": "5" }), json!({ "pods": "0" }));
+    let check = |charge: &Charge, quota: &QuotaState, expected: &str| assert_eq!(verdict(charge, quota), expected);
+    check(
+        &charge(json!({ "pods": "1", "requests.cpu": "1" }), ""),
+        &pods(),
+        "pods \"p\" is forbidden: insufficient quota to consume: requests.cpu",
+    );
+    check(
+        &charge(json!({ "pods": "1" }), "a"),
+        &pods(),
+        "pods \"p\" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [a]}]",
+    );
+    check(&charge(json!({ "pods": "1" }), "b"), &pods(), "pods=1");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trireme_actors::Clock;
+use trireme_machinery::expiring_cache::ExpiringCache;
 use trireme_registry::request::UserInfo;
 
 pub(crate) use self::match_conditions::AccessConditions;
@@ -23,7 +24,6 @@ use self::{metrics::RoundTrip, review::AccessReviewStatus};
 use crate::{
     authenticator::BoxFuture,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
-    expiring_cache::ExpiringCache,
     rules::{RuleResolver, Rules},
     webhook::{ReviewWebhook, Unanswered},
 };

@@ -110,6 +110,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "service-node-port-range" PORTS Some("30000-32767"), "Where node ports come from";
     "enable-admission-plugins" NAMES Some(""), "Admission plugins that are to run beside those that do by default: names, separated by commas";
     "disable-admission-plugins" NAMES Some(""), "Admission plugins that are not to run: names, separated by commas";
+    "admission-control-config-file" FILE None, "AdmissionConfiguration of apiserver.config.k8s.io: the configurations of admission plugins";
     "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trireme_admission::EnabledPlugins;
+use trireme_admission::{EnabledPlugins, PluginSettings};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
@@ -122,8 +122,8 @@ pub(crate) struct Settings {
     pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
-    /// The admission plugins that run.
-    pub(crate) admission: EnabledPlugins,
+    /// The admission plugins that run, and how.
+    pub(crate) admission: AdmissionSettings,
     /// True if pods may have privileged containers.
     pub(crate) allow_privileged: bool,
     /// Limits of the work taken on.
@@ -171,6 +171,17 @@ impl Settings {
     pub(crate) fn rebalances_connections(&self) -> bool {
         self.rebalance && self.may_have_other_replicas()
     }
+}
+
+/// The admission plugins.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdmissionSettings {
+    /// Those that run.
+    pub(crate) enabled: EnabledPlugins,
+    /// The configurations of those that take one.
+    pub(crate) plugins: PluginSettings,
+    /// The server that judges images, if the plugin ImagePolicyWebhook runs.
+    pub(crate) image_policy: Option<RemoteServer>,
 }
 
 /// Where objects are kept.

@@ -1,5 +1,6 @@
 //! Reads the merged text as values and collects every error on the way.
 
+mod admission;
 mod authorization;
 mod group;
 mod jwt;
@@ -11,7 +12,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use trireme_admission::EnabledPlugins;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
@@ -26,8 +26,6 @@ use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Shutdown, Store, Sto
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
-const ENABLE_PLUGINS: &str = "enable-admission-plugins";
-const DISABLE_PLUGINS: &str = "disable-admission-plugins";
 const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.protobuf";
 const FILE: &str = "give a file that exists and can be read";
 
@@ -300,19 +298,6 @@ impl Reader {
             });
         }
         value
-    }
-
-    /// The admission plugins that run, of two lists that must fit each other.
-    fn admission(&mut self) -> EnabledPlugins {
-        let names = |name| self.layers.given(name).map(|given| given.text).unwrap_or_default();
-        let (enable, disable) = (names(ENABLE_PLUGINS), names(DISABLE_PLUGINS));
-        let plugins = |enable: &str, disable: &str| EnabledPlugins::new(list(enable), list(disable));
-        if let Err(why) = plugins("", &disable) {
-            self.refuse_if_given(DISABLE_PLUGINS, &why);
-        } else if let Err(why) = plugins(&enable, &disable) {
-            self.refuse_if_given(ENABLE_PLUGINS, &why);
-        }
-        plugins(&enable, &disable).unwrap_or_default()
     }
 
     fn refuse_if_given(&mut self, name: &'static str, why: &str) {

@@ -8,14 +8,14 @@ use std::{
 };
 
 /// A bounded map whose entries end at their time.
-pub(crate) struct ExpiringCache<K, V> {
+pub struct ExpiringCache<K, V> {
     entries: Mutex<HashMap<K, (Instant, V)>>,
     capacity: usize,
 }
 
 impl<K: Eq + Hash, V: Clone> ExpiringCache<K, V> {
     /// An empty cache of at most `capacity` entries.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self {
             entries: Mutex::default(),
             capacity,
@@ -23,7 +23,7 @@ impl<K: Eq + Hash, V: Clone> ExpiringCache<K, V> {
     }
 
     /// The value of a key that has not ended by `now`.
-    pub(crate) fn find(&self, key: &K, now: Instant) -> Option<V> {
+    pub fn find(&self, key: &K, now: Instant) -> Option<V> {
         self.with(|entries| match entries.get(key) {
             Some((end, value)) if *end > now => Some(value.clone()),
             Some(_) => {
@@ -36,7 +36,7 @@ impl<K: Eq + Hash, V: Clone> ExpiringCache<K, V> {
 
     /// Remembers a value until `end`. A full cache forgets what has ended, or else everything: what it holds can be asked
     /// again.
-    pub(crate) fn insert(&self, key: K, value: V, now: Instant, end: Instant) {
+    pub fn insert(&self, key: K, value: V, now: Instant, end: Instant) {
         self.with(|entries| {
             if entries.len() >= self.capacity {
                 entries.retain(|_, (end, _)| *end > now);
@@ -58,13 +58,12 @@ impl<K: Eq + Hash, V: Clone> ExpiringCache<K, V> {
 mod tests {
     use std::time::Duration;
 
-    use trireme_actors::{Clock, ManualClock};
-
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a moment to count from; nothing waits")]
     fn entries_end_and_a_full_cache_makes_room() {
-        let now = Clock::from(ManualClock::new()).now();
+        let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let cache = ExpiringCache::new(2);
         cache.insert("a", 1, now, after(1));
