@@ -15,6 +15,7 @@ use trireme_registry::{
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
+use trireme_schema::ApiSelection;
 use trireme_storage::{
     Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
     WatchStream, WriteOutcome,
@@ -24,6 +25,7 @@ use trireme_storage::{
 pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|| {
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&Settings {
+        apis: ApiSelection::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         event_ttl: Duration::from_secs(3600).into(),
@@ -50,7 +52,10 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
 
 /// Every kind that a body may name.
 pub(crate) static KNOWN_KINDS: LazyLock<Arc<KnownKinds>> = LazyLock::new(|| {
-    let all = RESOURCES.iter().cloned().chain(trireme_kinds::virtual_resources());
+    let all = RESOURCES
+        .iter()
+        .cloned()
+        .chain(trireme_kinds::virtual_resources(&ApiSelection::default()));
     let all: Vec<_> = all.map(Arc::new).collect();
     Arc::new(KnownKinds::new(&all, Arc::new(trireme_kinds::other_kinds())))
 });

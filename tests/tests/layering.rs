@@ -50,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "actors",
             "machinery",
+            "schema",
             "cel",
             "storage",
             "registry",

@@ -36,6 +36,16 @@ use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 
+/// Receivers of what is told of requests.
+pub(crate) struct Telemetry {
+    /// Renders the metrics.
+    pub(crate) metrics: PrometheusHandle,
+    /// Exports spans, if they are wanted.
+    pub(crate) spans: Option<OtlpSpans>,
+    /// Records requests, if there is a policy.
+    pub(crate) audit: Option<Arc<Audit>>,
+}
+
 /// Conditions of health beside the resources.
 pub(crate) struct Watched {
     /// True if the store answers and the watch caches keep up.
@@ -99,9 +109,7 @@ pub(crate) async fn start(
     system: &ActorSystem,
     served: &Served,
     watched: Watched,
-    metrics: PrometheusHandle,
-    spans: Option<OtlpSpans>,
-    audit: Option<Arc<Audit>>,
+    telemetry: Telemetry,
 ) -> Result<Running, BuildError> {
     warn_of_gates(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
@@ -154,11 +162,11 @@ pub(crate) async fn start(
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
-        metrics,
+        metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
-        spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
-        audit,
+        spans: telemetry.spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
+        audit: telemetry.audit,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };
