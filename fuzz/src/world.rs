@@ -9,13 +9,12 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
-use trireme_kinds::{Settings, TokenIssuer};
+use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
 use trireme_registry::{
     KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
-use trireme_schema::ApiSelection;
 use trireme_storage::{
     Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
     WatchStream, WriteOutcome,

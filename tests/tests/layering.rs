@@ -50,7 +50,6 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "actors",
             "machinery",
-            "schema",
             "cel",
             "storage",
             "registry",
