@@ -38,7 +38,6 @@ impl Writer {
             .await?;
         let record = WriteRecord {
             warnings: decoded.warnings,
-            ..WriteRecord::default()
         };
         self.create_object(&Arc::new(request), object, record).await
     }

@@ -54,7 +54,6 @@ impl Writer {
         request.kind = of.kind;
         let mut write = Attributes::new(&Arc::new(request), Some(body), None).with_record(WriteRecord {
             warnings: decoded.warnings,
-            ..WriteRecord::default()
         });
         self.admit_mutating(&mut write).await?;
         subresource.check(&target, write.object.as_ref().unwrap_or(&Value::Null))?;
