@@ -86,11 +86,11 @@ impl RotatingFile {
         self.bytes = 0;
         let (path, keep) = (self.path.clone(), self.keep.clone());
         // Compressing takes seconds, and the requests of this moment wait for their lines.
-        let _ = tokio::task::spawn_blocking(move || {
+        drop(tokio::task::spawn_blocking(move || {
             if let Err(error) = tidy(&path, &keep, now) {
                 tracing::warn!(%error, path = %path.display(), "old audit logs could not be tidied up");
             }
-        });
+        }));
         Ok(())
     }
 }
