@@ -146,9 +146,11 @@ impl App {
                 lifecycle: lifecycle.clone(),
                 replicas,
             },
-            metrics,
-            spans.clone(),
-            audit::of(&settings.audit, &audit_sink),
+            front::Observers {
+                metrics,
+                spans: spans.clone(),
+                audit: audit::of(&settings.audit, &audit_sink),
+            },
         )
         .await?;
         lifecycle.reach(Moment::Listening);

@@ -64,6 +64,16 @@ pub(crate) struct Keys<'a> {
     pub(crate) identity: &'a str,
 }
 
+/// Those who are told of every request.
+pub(crate) struct Observers {
+    /// Metrics, as they are rendered.
+    pub(crate) metrics: PrometheusHandle,
+    /// Exported spans, if there are any.
+    pub(crate) spans: Option<OtlpSpans>,
+    /// The audit policy with its backends, if there are any.
+    pub(crate) audit: Option<Arc<Audit>>,
+}
+
 /// Binds the port and serves.
 pub(crate) async fn start(
     settings: &Settings,
@@ -71,9 +81,7 @@ pub(crate) async fn start(
     system: &ActorSystem,
     served: &Served,
     watched: Watched,
-    metrics: PrometheusHandle,
-    spans: Option<OtlpSpans>,
-    audit: Option<Arc<Audit>>,
+    told: Observers,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
@@ -122,11 +130,11 @@ pub(crate) async fn start(
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
-        metrics,
+        metrics: told.metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
-        spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
-        audit,
+        spans: told.spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
+        audit: told.audit,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };
