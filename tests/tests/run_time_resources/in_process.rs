@@ -343,6 +343,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         replicas: Arc::new(Alone),
         profiler: None,
         spans: None,
+        audit: None,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };
