@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
-use trireme_kinds::{Settings, TokenIssuer};
+use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
 use trireme_registry::{
     KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
@@ -24,6 +24,7 @@ use trireme_storage::{
 pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|| {
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&Settings {
+        apis: ApiSelection::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         event_ttl: Duration::from_secs(3600).into(),
@@ -50,7 +51,8 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
 
 /// Every kind that a body may name.
 pub(crate) static KNOWN_KINDS: LazyLock<Arc<KnownKinds>> = LazyLock::new(|| {
-    let all = RESOURCES.iter().cloned().chain(trireme_kinds::virtual_resources());
+    let not_stored = trireme_kinds::virtual_resources(&ApiSelection::default());
+    let all = RESOURCES.iter().cloned().chain(not_stored);
     let all: Vec<_> = all.map(Arc::new).collect();
     Arc::new(KnownKinds::new(&all, Arc::new(trireme_kinds::other_kinds())))
 });

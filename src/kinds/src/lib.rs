@@ -44,3 +44,4 @@ pub use core::services::held_by_service;
 pub use other_kinds::other_kinds;
 pub use schemas::schemas;
 pub use settings::{Settings, TokenIssuer};
+pub use trireme_schema::ApiSelection;
