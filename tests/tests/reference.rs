@@ -3,6 +3,10 @@
 #[path = "reference/with_files.rs"]
 mod with_files;
 
+#[path = "reference/in_scope.rs"]
+mod in_scope;
+
+use in_scope::IN_SCOPE;
 use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
@@ -10,101 +14,6 @@ use trireme_tests::recorded::{Peers, load, replay_with};
 use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
-
-/// Recorded files whose kinds and behaviours the server has.
-const IN_SCOPE: &[&str] = &[
-    "core/namespaces",
-    "core/pods",
-    "core/configmaps",
-    "core/endpoints",
-    "core/secrets",
-    "core/services",
-    "core/serviceaccounts",
-    "core/nodes",
-    "core/events",
-    "core/limitranges",
-    "core/persistentvolumeclaims",
-    "core/persistentvolumes",
-    "core/podsubresources",
-    "core/podtemplates",
-    "core/replicationcontrollers",
-    "core/resourcequotas",
-    "groups/admissionregistration_mutatingadmissionpolicies",
-    "groups/admissionregistration_mutatingadmissionpolicybindings",
-    "groups/admissionregistration_mutatingwebhookconfigurations",
-    "groups/admissionregistration_validatingadmissionpolicies",
-    "groups/admissionregistration_validatingadmissionpolicybindings",
-    "groups/admissionregistration_validatingwebhookconfigurations",
-    "groups/apiextensions_customresourcedefinitions",
-    "groups/apiextensions_customresources",
-    "groups/apiextensions_customresources_cel",
-    "groups/apiregistration_apiservices",
-    "groups/apps_controllerrevisions",
-    "groups/apps_daemonsets",
-    "groups/apps_deployments",
-    "groups/apps_replicasets",
-    "groups/apps_statefulsets",
-    "groups/autoscaling_horizontalpodautoscalers",
-    "groups/batch_cronjobs",
-    "groups/batch_jobs",
-    "groups/certificates_certificatesigningrequests",
-    "groups/coordination_leases",
-    "groups/discovery_endpointslices",
-    "groups/flowcontrol_flowschemas",
-    "groups/flowcontrol_prioritylevelconfigurations",
-    "groups/networking_ingressclasses",
-    "groups/networking_ingresses",
-    "groups/networking_ipaddresses",
-    "groups/networking_networkpolicies",
-    "groups/networking_servicecidrs",
-    "groups/node_runtimeclasses",
-    "groups/policy_poddisruptionbudgets",
-    "groups/rbac_clusterrolebindings",
-    "groups/rbac_clusterroles",
-    "groups/rbac_rolebindings",
-    "groups/rbac_roles",
-    "groups/resource_deviceclasses",
-    "groups/resource_resourceclaims",
-    "groups/resource_resourceclaimtemplates",
-    "groups/resource_resourceslices",
-    "groups/scheduling_priorityclasses",
-    "groups/storage_csidrivers",
-    "groups/storage_csinodes",
-    "groups/storage_csistoragecapacities",
-    "groups/storage_storageclasses",
-    "groups/storage_volumeattachments",
-    "api/apply",
-    "api/auth",
-    "api/create",
-    "api/delete",
-    "api/discovery",
-    "api/field-validation",
-    "api/json-patch",
-    "api/list",
-    "api/merge-patch",
-    "api/managed-fields",
-    "api/negotiation",
-    "api/strategic-merge-patch",
-    "api/subresources",
-    "api/update",
-    "api/watch",
-    "apply/across-versions",
-    "apply/client-side-migration",
-    "apply/conflicts-of-several",
-    "apply/custom-resources",
-    "apply/full-objects",
-    "apply/interactions",
-    "apply/lists-of-kinds",
-    "apply/managed-fields-given",
-    "apply/ownership",
-    "apply/pod-templates",
-    "apply/preconditions",
-    "apply/subresources",
-    "apply/user-agents",
-    "apply/values",
-    "protobuf/create",
-    "auth/bootstrap",
-];
 
 /// The number of recorded scenarios.
 const RECORDED: usize = 1289;
