@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use actix_web::http::StatusCode;
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_audit::{
-    Audit, AuditEvent, AuditLevel, AuditStage, AuditedRequest, AuditedSubject, EventUser, ObjectReference,
+    Audit, AuditEvent, AuditId, AuditLevel, AuditStage, AuditedRequest, AuditedSubject, EventUser, ObjectReference,
     RequestAuditConfig, RequestFacts,
 };
 use trireme_machinery::time;
@@ -22,7 +22,7 @@ use trireme_registry::{
     trace::{Trace, TraceStep},
 };
 
-use crate::exchange::Exchange;
+use crate::request_info::RequestInfo;
 
 /// Requests that take longer are recorded with the time of their parts.
 const SLOW: Duration = Duration::from_millis(500);
@@ -42,6 +42,19 @@ pub(crate) struct AuditTrail {
     answer: RefCell<RecordedAnswer>,
     panicked: RefCell<Option<String>>,
     is_recorded: Cell<bool>,
+    received: Instant,
+    trace: Trace,
+}
+
+/// A request whose trail begins.
+pub(crate) struct TrailRequest<'a> {
+    pub(crate) id: &'a AuditId,
+    pub(crate) info: &'a RequestInfo,
+    /// The authenticated user, if there is one.
+    pub(crate) user: Option<&'a UserInfo>,
+    pub(crate) user_agent: Option<&'a str>,
+    pub(crate) received: Instant,
+    pub(crate) trace: &'a Trace,
 }
 
 #[derive(Default)]
@@ -55,33 +68,33 @@ impl AuditTrail {
     pub(crate) fn begin(
         audit: &Arc<Audit>,
         clock: &Clock,
-        exchange: &Exchange,
+        request: &TrailRequest<'_>,
         came: impl FnOnce() -> RequestOrigin,
     ) -> Option<Self> {
         let nobody = UserInfo::default();
-        let user = exchange.user.get().unwrap_or(&nobody);
-        let config = audit.policy.evaluate(&audited(exchange, user));
+        let user = request.user.unwrap_or(&nobody);
+        let config = audit.policy.evaluate(&audited(request.info, user));
         trireme_audit::observe_level(config.level);
         if config.level == AuditLevel::None {
             return None;
         }
         let RequestOrigin { uri, source_ips } = came();
-        let info = &exchange.info;
-        let request = RequestFacts {
-            id: exchange.audit_id.clone(),
+        let info = request.info;
+        let facts = RequestFacts {
+            id: request.id.clone(),
             level: config.level,
             uri,
             verb: info.verb.as_str().to_owned(),
             user: event_user(user),
             source_ips,
-            user_agent: exchange.user_agent.as_deref().map(shortened).unwrap_or_default(),
-            received: wall(clock, clock.now().saturating_duration_since(exchange.received)),
+            user_agent: request.user_agent.map(shortened).unwrap_or_default(),
+            received: wall(clock, clock.now().saturating_duration_since(request.received)),
         };
         Some(Self {
             audit: Arc::clone(audit),
             clock: clock.clone(),
             config,
-            request: Arc::new(request),
+            request: Arc::new(facts),
             object: info.is_resource.then(|| ObjectReference {
                 resource: info.resource().to_owned(),
                 namespace: info.namespace().to_owned(),
@@ -95,6 +108,8 @@ impl AuditTrail {
             answer: RefCell::default(),
             panicked: RefCell::default(),
             is_recorded: Cell::new(false),
+            received: request.received,
+            trace: request.trace.clone(),
         })
     }
 
@@ -160,20 +175,20 @@ impl AuditTrail {
         panicked.is_some()
     }
 
-    /// Records a stage, unless the policy leaves it out. Returns false if it had to be stored and is not.
-    pub(crate) async fn record(&self, exchange: &Exchange, stage: AuditStage) -> bool {
+    /// Records a stage, in the name of whoever it goes on, unless the policy leaves it out. Returns false if it had to be stored and is not.
+    pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&UserInfo>) -> bool {
         if self.config.omit_stages.contains(stage) {
             return true;
         }
-        let is_stored = self.audit.sink.record(self.event(exchange, stage)).await;
+        let is_stored = self.audit.sink.record(self.event(stage, impersonated)).await;
         self.is_recorded.set(self.is_recorded.get() || is_stored);
         is_stored
     }
 
     /// Records a stage that nobody can wait for.
-    pub(crate) fn record_unawaited(&self, exchange: &Exchange, stage: AuditStage) {
+    pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&UserInfo>) {
         if !self.config.omit_stages.contains(stage) {
-            self.audit.sink.record_unawaited(self.event(exchange, stage));
+            self.audit.sink.record_unawaited(self.event(stage, impersonated));
         }
     }
 
@@ -182,23 +197,23 @@ impl AuditTrail {
         self.is_recorded.get()
     }
 
-    fn event(&self, exchange: &Exchange, stage: AuditStage) -> AuditEvent {
+    fn event(&self, stage: AuditStage, impersonated: Option<&UserInfo>) -> AuditEvent {
         let noted = self.notes.noted();
         let AuditNoted {
             object: sent,
             mut annotations,
             ..
         } = noted.clone();
-        let took = self.clock.now().saturating_duration_since(exchange.received);
+        let took = self.clock.now().saturating_duration_since(self.received);
         if stage == AuditStage::ResponseComplete && took > SLOW {
-            annotations.extend(latencies(&exchange.trace, took));
+            annotations.extend(latencies(&self.trace, took));
         }
         let answer = self.answer.borrow();
         AuditEvent {
             request: Arc::clone(&self.request),
             stage,
             reached: wall(&self.clock, Duration::ZERO),
-            impersonated: exchange.impersonated.get().map(event_user),
+            impersonated: impersonated.map(event_user),
             object: self.object.clone().map(|object| completed(object, noted)),
             status: answer.status.clone(),
             request_object: sent.map(|value| self.written(value)),
@@ -214,8 +229,7 @@ pub(crate) struct RequestOrigin {
     pub(crate) source_ips: Vec<String>,
 }
 
-fn audited<'a>(exchange: &'a Exchange, user: &'a UserInfo) -> AuditedRequest<'a> {
-    let info = &exchange.info;
+fn audited<'a>(info: &'a RequestInfo, user: &'a UserInfo) -> AuditedRequest<'a> {
     AuditedRequest {
         user: &user.name,
         groups: &user.groups,

@@ -115,7 +115,7 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
     );
     check(
         "apiVersion: audit.k8s.io/v1beta1\nkind: Policy",
-        "failed decoding: no kind \"AuditPolicy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
+        "failed decoding: no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
          \"pkg/audit/scheme.go:30\"",
     );
     check(

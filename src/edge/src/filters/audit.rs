@@ -22,7 +22,7 @@ use trireme_http::server::Upgrade;
 use trireme_machinery::{ApiError, go_text::quote};
 
 use crate::{
-    audit_trail::{AuditTrail, RequestOrigin},
+    audit_trail::{AuditTrail, RequestOrigin, TrailRequest},
     exchange::{Exchange, header_text},
     respond,
     state::ChainState,
@@ -40,7 +40,10 @@ pub(crate) async fn begin(state: &ChainState, exchange: &Exchange, request: &Req
     let Some(trail) = trail(state, exchange, request) else {
         return Ok(());
     };
-    if !trail.record(exchange, AuditStage::RequestReceived).await {
+    if !trail
+        .record(AuditStage::RequestReceived, exchange.impersonated.get())
+        .await
+    {
         return Err(not_recorded(exchange));
     }
     // Set once: the chain passes here once.
@@ -60,7 +63,9 @@ pub(crate) async fn record_unauthenticated(
     };
     trail.note_value(&status::object(error));
     trail.answered(StatusCode::UNAUTHORIZED);
-    trail.record(exchange, AuditStage::ResponseStarted).await;
+    trail
+        .record(AuditStage::ResponseStarted, exchange.impersonated.get())
+        .await;
 }
 
 /// Records the answer: a whole one before the client has it, a streamed one when it ends.
@@ -69,11 +74,13 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
         return response;
     };
     if trail.answered(response.status()) {
-        trail.record(exchange, AuditStage::Panic).await;
+        trail.record(AuditStage::Panic, exchange.impersonated.get()).await;
         return response;
     }
     if exchange.info.is_long_running() {
-        trail.record(exchange, AuditStage::ResponseStarted).await;
+        trail
+            .record(AuditStage::ResponseStarted, exchange.impersonated.get())
+            .await;
     }
     let upgrade = response.extensions_mut().remove::<Upgrade>();
     if let Some(upgrade) = upgrade {
@@ -85,7 +92,9 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
         let end = EndOfStream(Rc::clone(exchange));
         return response.map_body(|_, body| BoxBody::new(AuditedBody { body, _end: end }));
     }
-    let is_stored = trail.record(exchange, AuditStage::ResponseComplete).await;
+    let is_stored = trail
+        .record(AuditStage::ResponseComplete, exchange.impersonated.get())
+        .await;
     // A policy may leave out the first stage: then this one is all there is of the request.
     if !is_stored && !trail.is_recorded() && !is_read(exchange) {
         return not_recorded(exchange);
@@ -95,7 +104,15 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
 
 fn trail(state: &ChainState, exchange: &Exchange, request: &Request) -> Option<AuditTrail> {
     let audit = state.audit.as_ref()?;
-    AuditTrail::begin(audit, &state.clock, exchange, || RequestOrigin {
+    let begun = TrailRequest {
+        id: &exchange.audit_id,
+        info: &exchange.info,
+        user: exchange.user.get(),
+        user_agent: exchange.user_agent.as_deref(),
+        received: exchange.received,
+        trace: &exchange.trace,
+    };
+    AuditTrail::begin(audit, &state.clock, &begun, || RequestOrigin {
         uri: uri(request),
         source_ips: source_ips(exchange, request),
     })
@@ -141,7 +158,7 @@ struct EndOfStream(Rc<Exchange>);
 impl Drop for EndOfStream {
     fn drop(&mut self) {
         if let Some(trail) = self.0.audit.get() {
-            trail.record_unawaited(&self.0, AuditStage::ResponseComplete);
+            trail.record_unawaited(AuditStage::ResponseComplete, self.0.impersonated.get());
         }
     }
 }
