@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 mod input;
 mod world;
 
+pub mod applies;
 pub mod cel;
 pub mod credentials;
 pub mod json;
@@ -45,7 +46,8 @@ fn time_on_core() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
+    ("applies", applies::check),
     ("cel", cel::check),
     ("credentials", credentials::check),
     ("json", json::check),

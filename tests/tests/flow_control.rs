@@ -161,6 +161,56 @@ fn answers_name_the_schema_and_the_level_of_their_requests() {
     );
 }
 
+/// The seats that a user's requests have asked for in the schema `global-default`.
+fn seats_asked(admin: &Client) -> f64 {
+    let metrics = get(admin, "/metrics").text();
+    let is_sum = |line: &&str| {
+        line.starts_with("apiserver_flowcontrol_work_estimated_seats_sum{")
+            && line.contains("flow_schema=\"global-default\"")
+    };
+    let sum = metrics.lines().find(is_sum).and_then(|line| line.split(' ').nth(1));
+    sum.and_then(|sum| sum.parse().ok()).unwrap_or_default()
+}
+
+#[test]
+fn a_list_takes_seats_by_what_it_sends() {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    allow_alice(&admin);
+    until("the default objects count", PATIENCE, || {
+        Names::read(&admin).of(&get(&alice, CONFIG_MAPS)) == "global-default global-default"
+    });
+    for number in 0..35 {
+        let name = format!("big-{number}");
+        create(
+            &admin,
+            CONFIG_MAPS,
+            &json!({ "metadata": { "name": name }, "data": { "k": "v".repeat(10_000) } }),
+        );
+    }
+    let list: Value = serde_json::from_str(&get(&alice, CONFIG_MAPS).text()).expect("a list");
+    let revision = list["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a list has one")
+        .to_owned();
+    let asked_by = |path: String| {
+        let before = seats_asked(&admin);
+        assert_eq!(get(&alice, &path).code, 200, "{path}");
+        seats_asked(&admin) - before
+    };
+    assert_eq!(asked_by(CONFIG_MAPS.to_owned()), 4.0, "more than 350 KB");
+    assert_eq!(asked_by(format!("{CONFIG_MAPS}?limit=1")), 1.0);
+    assert_eq!(
+        asked_by(format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dbig-1")),
+        1.0
+    );
+    assert_eq!(asked_by(format!("{CONFIG_MAPS}/big-1")), 1.0);
+    assert_eq!(asked_by(format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")), 4.0);
+    let later = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion={revision}");
+    assert_eq!(asked_by(later), 1.0);
+}
+
 #[test]
 fn a_full_level_refuses_its_own_and_nobody_else() {
     let flags = ["--max-requests-inflight=10", "--max-mutating-requests-inflight=10"];

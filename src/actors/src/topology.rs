@@ -28,6 +28,8 @@ impl ActorKind {
     pub const READ_INDEX: Self = Self("ReadIndex");
     /// The watch stream and the revision clock of one store.
     pub const STORE_WATCHER: Self = Self("StoreWatcher");
+    /// The audit events of one backend.
+    pub const AUDITOR: Self = Self("Auditor");
 
     /// A kind of its own, for a topology of a test.
     pub const fn named(name: &'static str) -> Self {
@@ -446,5 +448,19 @@ pub static TABLE: &[Entry] = &[
         restart: FIVE_A_MINUTE,
         placement: Placement::RoundRobin,
         purpose: "the watch stream and the revision clock of one store",
+    },
+    Entry {
+        kind: ActorKind::AUDITOR,
+        count: "1 an audit backend",
+        owner: "audit",
+        rank: 5,
+        permits: 16_384,
+        permits_reason: "requests that wait for their event to be stored, and notes of a burst; later events are lost and counted",
+        asked_by: &[OUTSIDE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::ByInstance,
+        purpose: "the audit events that are not stored yet",
     },
 ];

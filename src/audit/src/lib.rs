@@ -1,65 +1,32 @@
-//! Audit: the ids by which requests are told apart.
+//! Audit: who asked for what, when, and what came of it, for those who look at it later.
 //!
-//! `edge` gives every request an [`AuditId`] before anything else happens to it and names it in the answer's
-//! `Audit-Id` header and in the access log. Policies and backends that record events are not part of this room yet.
+//! `edge` gives every request an [`AuditId`] before anything else happens to it and names it in the answer's `Audit-Id`
+//! header and in the access log. Once the user is known it asks the [`AuditPolicy`] at which [`AuditLevel`] the request is recorded;
+//! at each [`AuditStage`] it hands an [`AuditEvent`] to the [`AuditSink`], which has one actor for each backend.
+//!
+//! ```text
+//! edge ──AuditEvent──► AuditSink ─┬─► Auditor "log" ──────► RotatingFile or standard output
+//!                            └─► Auditor "webhook" ──► POST of an EventList
+//! ```
+//!
+//! Promises: the events of one request are in order; a backend in a blocking mode has stored an event, or has said that it
+//! cannot, when [`AuditSink::record`] returns; in the mode batch an event that finds the buffer full is dropped and counted.
+//! Every replica records its own requests.
 
-use std::fmt;
+mod event;
+mod id;
+mod level;
+mod log;
+mod metrics;
+mod policy;
+mod sink;
+mod truncate;
 
-use uuid::Uuid;
-
-/// A longer id of a client is not taken over: it would go into every log line and header.
-const MAX_CLIENT_ID_BYTES: usize = 64;
-
-/// Names one request in headers and logs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditId(String);
-
-impl AuditId {
-    /// The id that the client sent in `Audit-ID`, if it is usable; else a new one.
-    pub fn from_client(header: Option<&[u8]>) -> Self {
-        header
-            .filter(|id| (1..=MAX_CLIENT_ID_BYTES).contains(&id.len()))
-            .filter(|id| id.iter().all(u8::is_ascii_graphic))
-            .and_then(|id| std::str::from_utf8(id).ok())
-            .map_or_else(Self::random, |id| Self(id.to_owned()))
-    }
-
-    /// A new id.
-    pub fn random() -> Self {
-        Self(Uuid::new_v4().to_string())
-    }
-
-    /// The id as it stands in headers: printable ASCII.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for AuditId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_may_name_its_request() {
-        assert_eq!(AuditId::from_client(Some(b"abc-1")).as_str(), "abc-1");
-    }
-
-    #[test]
-    fn unusable_ids_are_replaced() {
-        for bad in [&b""[..], b"a b", b"a\nb", &[b'x'; 65], "\u{e4}".as_bytes()] {
-            let id = AuditId::from_client(Some(bad));
-            assert_eq!(id.as_str().len(), 36, "{bad:?} became {id}");
-        }
-    }
-
-    #[test]
-    fn requests_without_an_id_get_different_ones() {
-        assert_ne!(AuditId::from_client(None), AuditId::from_client(None));
-    }
-}
+pub use event::{AuditEvent, EventUser, ObjectReference, RequestFacts};
+pub use id::AuditId;
+pub use level::{AuditLevel, AuditStage, Stages};
+pub use log::{AuditLogFormat, LogBackend, LogError, LogSettings};
+pub use metrics::{observe_level, observe_rejected_request};
+pub use policy::{AuditPolicy, AuditPolicyError, AuditedRequest, AuditedSubject, RequestAuditConfig};
+pub use sink::{Audit, AuditBackend, AuditSink, BackendError, BatchSettings, Mode, SinkError, SinkSettings, Throttle};
+pub use truncate::TruncateSettings;

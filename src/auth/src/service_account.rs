@@ -82,13 +82,15 @@ impl TokenSigner {
         Ok(signer)
     }
 
-    /// A token that makes these claims, with the issuer and an id of its own added to them.
+    /// A token that makes these claims, with the issuer and, if they have none, an id of its own added to them.
     ///
     /// # Errors
     /// If the key does not sign.
     pub fn sign(&self, mut claims: Value) -> Result<String, ApiError> {
         claims["iss"] = self.issuer.as_str().into();
-        claims["jti"] = uuid::Uuid::new_v4().to_string().into();
+        if claims.get("jti").is_none() {
+            claims["jti"] = uuid::Uuid::new_v4().to_string().into();
+        }
         let header = Header {
             kid: Some(self.key_id.clone()),
             typ: None,

@@ -12,10 +12,10 @@ use trireme_registry::trace::{TraceStep, waited};
 use crate::{
     exchange::Exchange,
     filters::{
-        audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
+        audit, audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
         limiter, panic_recovery, request_info, retry_after, timeout, warnings,
     },
-    request_span,
+    request_span, respond,
     state::ChainState,
     status::{self, ErrorStyle},
 };
@@ -38,11 +38,13 @@ where
             let (mut response, seat) =
                 match panic_recovery::guard(&exchange, admit(state, app, request, &exchange)).await {
                     Ok(admitted) => admitted,
-                    Err(error) => (status::response(&error, exchange.error_style()), None),
+                    Err(error) => (respond::finish(&exchange, Err(error)), None),
                 };
             warnings::write(&exchange, &mut response);
             limiter::write(&exchange, &mut response);
             goaway::maybe(state, &exchange, &mut response);
+            // When the answer is known, and before the client has any of it.
+            response = audit::complete(&exchange, response).await;
             // Last, because the measurement goes on while the body is written; so does the hold on the seat.
             latency::observe(state, exchange, seat, response)
         }
@@ -69,10 +71,17 @@ where
     // Around all that can wait.
     timeout::bound(state, exchange, async {
         let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &mut request)).await;
-        authenticated?;
+        if let Err(error) = authenticated {
+            audit::record_unauthenticated(state, exchange, &request, &error).await;
+            return Err(error);
+        }
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // Who asks decides whether the trace that the request names is believed.
         request_span::begin(state, exchange, &request);
+        // By the rules for who authenticated, whoever they go on as.
+        if let Err(refusal) = audit::begin(state, exchange, &request).await {
+            return Ok((refusal, None));
+        }
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::impersonate(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.

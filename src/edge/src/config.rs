@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
+use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
@@ -97,6 +98,8 @@ pub struct Rooms {
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.
     pub spans: Option<Arc<dyn Spans>>,
+    /// The audit policy and its backends; `None` records nothing.
+    pub audit: Option<Arc<Audit>>,
     /// The time.
     pub clock: Clock,
     /// The types of the API machinery's own objects, such as `Status`: protobuf goes by them.

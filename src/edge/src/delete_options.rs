@@ -61,21 +61,7 @@ pub(crate) fn from_body(
     unsafe_deletion: bool,
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<Deletion, ApiError> {
-    let value = match format {
-        BodyFormat::Json => {
-            json::decode(bytes)
-                .map_err(|error| {
-                    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-                })?
-                .value
-        }
-        BodyFormat::Yaml => {
-            yaml::decode(bytes)
-                .map_err(|error| ApiError::bad_request(error.to_string()))?
-                .value
-        }
-        BodyFormat::Protobuf => protobuf_body::decode(bytes, types, OPTIONS_TYPE)?,
-    };
+    let value = decode(bytes, format, types)?;
     let empty = trireme_machinery::Object::new();
     let fields = match &value {
         Value::Object(fields) => fields,
@@ -120,6 +106,30 @@ pub(crate) fn from_body(
         ignore_read_error: fields.flag(IGNORE_READ_ERROR)?.unwrap_or_default() && unsafe_deletion,
     }
     .checked()
+}
+
+fn decode(bytes: &[u8], format: BodyFormat, types: &TypeTable) -> Result<Value, ApiError> {
+    match format {
+        BodyFormat::Json => {
+            let text = |error| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
+            Ok(json::decode(bytes).map_err(text)?.value)
+        }
+        BodyFormat::Yaml => {
+            let text = |error: yaml::YamlError| ApiError::bad_request(error.to_string());
+            Ok(yaml::decode(bytes).map_err(text)?.value)
+        }
+        BodyFormat::Protobuf => protobuf_body::decode(bytes, types, OPTIONS_TYPE),
+    }
+}
+
+/// The options as the audit log has them: in the version that kube-apiserver has inside.
+pub(crate) fn recorded(bytes: &[u8], format: BodyFormat, types: &TypeTable) -> Value {
+    let mut value = decode(bytes, format, types).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("apiVersion".into(), "meta.k8s.io/__internal".into());
+        fields.insert("kind".into(), "DeleteOptions".into());
+    }
+    value
 }
 
 /// Options from the query.

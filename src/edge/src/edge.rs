@@ -48,9 +48,11 @@ impl Edge {
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
+            audit: rooms.audit,
             impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
+            surface: rooms.director.published().clone(),
             lifecycle: lifecycle.clone(),
             anonymous: config.anonymous,
             front_proxy: config.front_proxy,

@@ -15,13 +15,14 @@ use actix_web::{
     http::header::{self, HeaderMap},
     http::{Method, Version},
 };
+use serde_json::Value;
 use trireme_audit::AuditId;
 use trireme_flow::Flow;
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
-use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
+use trireme_registry::{ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace};
 
-use crate::{negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
+use crate::{audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {
@@ -53,6 +54,8 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Cell<Option<Instant>>,
     /// The flow schema and priority level; set by the limiter, unless there are none.
     pub(crate) flow: OnceCell<Flow>,
+    /// What is recorded of it, if it is recorded; set by the audit filter.
+    pub(crate) audit: OnceCell<AuditTrail>,
     /// Texts for `Warning` headers, in order.
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.
@@ -84,6 +87,25 @@ impl Exchange {
     /// The form of errors.
     pub(crate) fn error_style(&self) -> ErrorStyle {
         ErrorStyle::of(self.accept.as_deref(), self.pretty(), self.types)
+    }
+
+    /// Notes for the audit log; off if the request is not recorded.
+    pub(crate) fn audit_notes(&self) -> AuditNotes {
+        self.audit.get().map(|trail| trail.notes.clone()).unwrap_or_default()
+    }
+
+    /// Tells the audit log of an answer that is not written as JSON, if it wants answers.
+    pub(crate) fn note_answer(&self, value: impl FnOnce() -> Value) {
+        if let Some(trail) = self.audit.get().filter(|trail| trail.wants_answer()) {
+            trail.note_value(&value());
+        }
+    }
+
+    /// Adds an annotation to what is recorded of the request.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        if let Some(trail) = self.audit.get() {
+            trail.notes.annotate(key, value);
+        }
     }
 
     /// Adds a `Warning` for the client.

@@ -9,6 +9,7 @@
 //! `Audit-Id`; what is done is what was authorized; nothing that a client does makes another client wait without bound.
 
 mod api;
+mod audit_trail;
 mod body;
 mod chain;
 pub mod components;

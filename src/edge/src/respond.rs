@@ -26,6 +26,9 @@ pub(crate) type Answered = Result<HttpResponse, ApiError>;
 /// The answer, be it the wanted one or an error in the form that the client asks for.
 pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
     answered.unwrap_or_else(|error| {
+        if let Some(trail) = exchange.audit.get() {
+            trail.note_value(&status::object(&error));
+        }
         let response = status::response(&error, exchange.error_style());
         error.warnings.into_iter().for_each(|text| exchange.warn(text));
         response
@@ -40,8 +43,11 @@ pub(crate) fn value(
     ty: Option<MessageType<'_>>,
     value: &Value,
 ) -> HttpResponse {
+    if let Some(trail) = exchange.audit.get().filter(|_| is_of_the_api(exchange)) {
+        trail.note_value(value);
+    }
     match format {
-        Format::Json => json_value(exchange, code, value),
+        Format::Json => written(exchange, code, value.to_string().into()),
         Format::Yaml => bytes(format, code, yaml::encode(value).into()),
         Format::Protobuf => {
             let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -80,6 +86,18 @@ pub(crate) fn bytes(format: Format, code: StatusCode, bytes: Bytes) -> HttpRespo
 
 /// An answer with compact JSON in it, indented if the client wants that.
 pub(crate) fn json(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse {
+    if let Some(trail) = exchange.audit.get().filter(|_| is_of_the_api(exchange)) {
+        trail.note_bytes(&bytes);
+    }
+    written(exchange, code, bytes)
+}
+
+/// Returns true for objects and discovery; what is at other paths is not recorded, as in kube-apiserver.
+fn is_of_the_api(exchange: &Exchange) -> bool {
+    exchange.info.is_resource || exchange.info.path().starts_with("/api")
+}
+
+fn written(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse {
     let bytes = if exchange.pretty() {
         negotiation::indent(&bytes).into()
     } else {

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
+use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
+use trireme_registry::PublishedSurface;
 
 use trireme_http::server::Lifecycle;
 use trireme_machinery::schema::TypeTable;
@@ -19,10 +21,14 @@ pub(crate) struct ChainState {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// What is recorded where, if anything is.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// Says who may act as whom.
     pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
+    /// What is served, and how much of it there is.
+    pub(crate) surface: PublishedSurface,
     /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
     /// The requests without credentials that go on, as those of nobody.

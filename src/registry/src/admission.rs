@@ -1,7 +1,6 @@
 //! One write as all stages see it, and the admission chain's trait; the plugins live in the `admission` room.
 
 use std::{
-    collections::BTreeMap,
     ops::Deref,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -63,13 +62,11 @@ impl WriteRequest {
     }
 }
 
-/// Notes that a write gathers on its way, for the client and for the audit log.
+/// Notes that a write gathers on its way for the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteRecord {
     /// `Warning` texts for the client.
     pub warnings: Vec<String>,
-    /// Annotations of the audit event.
-    pub audit_annotations: BTreeMap<String, String>,
 }
 
 /// A write as admission sees it; dereferences to the [`WriteRequest`].
@@ -112,7 +109,7 @@ impl Attributes {
 
     /// Adds an annotation to the audit event.
     pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
-        self.noting(|record| record.audit_annotations.insert(key.into(), value.into()));
+        self.request.target.audit.annotate(key, value);
     }
 
     /// Takes the notes.

@@ -9,6 +9,7 @@ pub mod access;
 pub mod admission;
 pub mod allocate;
 mod announced;
+pub mod audit_notes;
 pub mod definition;
 mod director;
 pub mod documents;

@@ -278,7 +278,6 @@ impl RegistryHandle {
             Ok(SubresourceCreated {
                 object: subresource.run(&call).await?,
                 warnings: admitted.record.warnings,
-                audit_annotations: admitted.record.audit_annotations,
             })
         })
         .await

@@ -15,7 +15,7 @@ use trireme_machinery::{
 };
 use trireme_storage::Revision;
 
-use crate::{fence::Fence, item::Item, trace::Trace};
+use crate::{audit_notes::AuditNotes, fence::Fence, item::Item, trace::Trace};
 
 /// The user of a request (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +96,8 @@ pub struct Target {
     pub user: UserInfo,
     /// Where the time goes; off for what the server asks itself.
     pub trace: Trace,
+    /// What the audit log is told; off for what is not recorded.
+    pub audit: AuditNotes,
     /// Write only as long as this holds: for the server's own work that one replica at a time does.
     pub fence: Option<Fence>,
     /// Until when a write may wait for its key and for admission; what the server does on its own account has all the time.
@@ -389,8 +391,6 @@ pub struct Written {
     pub created: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,
-    /// Annotations of the audit event.
-    pub audit_annotations: BTreeMap<String, String>,
 }
 
 /// The outcome of a delete.
@@ -404,6 +404,4 @@ pub struct Deleted {
     pub as_status: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,
-    /// Annotations of the audit event.
-    pub audit_annotations: BTreeMap<String, String>,
 }

@@ -4,7 +4,7 @@
 //! which only some fields can be changed; a [`Create`] takes a POST and does something to the object; a [`Connect`]
 //! leads to somebody else, such as the kubelet that runs a pod.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -96,8 +96,6 @@ pub struct SubresourceCreated {
     pub object: Option<Value>,
     /// `Warning` texts.
     pub warnings: Vec<String>,
-    /// Annotations of the audit event.
-    pub audit_annotations: BTreeMap<String, String>,
 }
 
 /// POST to a [`Create`].

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
+use trireme_audit::AuditSink;
 use trireme_duties::{Identity, Presence};
 use trireme_http::server::Running;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
@@ -32,7 +33,7 @@ use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{compaction, encryption, front, outage, rebalance};
+use crate::{audit, compaction, encryption, front, outage, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +58,7 @@ pub(crate) struct App {
     views: Views,
     edge: Running,
     spans: Option<OtlpSpans>,
+    audit: AuditSink,
     presence: Option<Presence>,
     shutdown: Shutdown,
 }
@@ -125,6 +127,7 @@ impl App {
                 store: probe.clone(),
             },
         );
+        let audit_sink = audit::start(&settings.audit, &system)?;
         let edge = front::start(
             settings,
             front::Keys {
@@ -143,8 +146,11 @@ impl App {
                 lifecycle: lifecycle.clone(),
                 replicas,
             },
-            metrics,
-            spans.clone(),
+            front::Telemetry {
+                metrics,
+                spans: spans.clone(),
+                audit: audit::of(&settings.audit, &audit_sink),
+            },
         )
         .await?;
         lifecycle.reach(Moment::Listening);
@@ -168,6 +174,7 @@ impl App {
             views,
             edge,
             spans,
+            audit: audit_sink,
             presence: duties.presence,
             shutdown: settings.shutdown,
         })
@@ -199,6 +206,7 @@ impl App {
         }
         self.edge.shutdown(self.shutdown.watch_grace + DRAIN_PATIENCE).await;
         self.lifecycle.reach(Moment::InFlightRequestsDrained);
+        self.audit.flush().await;
         if let Some(spans) = self.spans {
             spans.flush().await;
         }

@@ -80,6 +80,12 @@ pub(crate) enum BuildError {
     /// Spans cannot be exported.
     #[error("spans cannot be exported")]
     Spans(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The audit log cannot be opened.
+    #[error("audit is not possible")]
+    AuditLog(#[from] trireme_audit::LogError),
+    /// An audit backend cannot be run.
+    #[error("an audit backend cannot be run")]
+    AuditSink(#[from] trireme_audit::SinkError),
     /// The port cannot be served.
     #[error("the port cannot be served")]
     Edge(#[from] EdgeError),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
+use trireme_audit::Audit;
 use trireme_auth::{Authorizer, FrontProxyHeaders};
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -34,6 +35,16 @@ use crate::resources::{self, Served};
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
+
+/// Receivers of what is told of requests.
+pub(crate) struct Telemetry {
+    /// Renders the metrics.
+    pub(crate) metrics: PrometheusHandle,
+    /// Exports spans, if they are wanted.
+    pub(crate) spans: Option<OtlpSpans>,
+    /// Records requests, if there is a policy.
+    pub(crate) audit: Option<Arc<Audit>>,
+}
 
 /// Conditions of health beside the resources.
 pub(crate) struct Watched {
@@ -98,8 +109,7 @@ pub(crate) async fn start(
     system: &ActorSystem,
     served: &Served,
     watched: Watched,
-    metrics: PrometheusHandle,
-    spans: Option<OtlpSpans>,
+    telemetry: Telemetry,
 ) -> Result<Running, BuildError> {
     warn_of_gates(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
@@ -152,10 +162,11 @@ pub(crate) async fn start(
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
-        metrics,
+        metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
-        spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
+        spans: telemetry.spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
+        audit: telemetry.audit,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };

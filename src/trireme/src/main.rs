@@ -1,6 +1,7 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod audit;
 mod authentication;
 mod authorization;
 mod build_error;

@@ -343,7 +343,9 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         actors: Arc::new(move || actors.snapshot()),
         replicas: Arc::new(Alone),
         profiler: None,
+        audit: None,
         spans: None,
+        audit: None,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };

@@ -217,14 +217,16 @@ fn annotate_failure(
     attributes: &Attributes,
 ) {
     const KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
-    let failure = json!([{
-        "message": failed.message,
-        "policy": policy.name,
-        "binding": binding.name,
-        "expressionIndex": failed.index,
-        "validationActions": binding.actions,
-    }]);
-    attributes.annotate(KEY, failure.to_string());
+    // With the fields in the order of kube-apiserver.
+    let failure = format!(
+        r#"[{{"message":{},"policy":{},"binding":{},"expressionIndex":{},"validationActions":{}}}]"#,
+        json!(failed.message),
+        json!(policy.name),
+        json!(binding.name),
+        failed.index,
+        json!(binding.actions),
+    );
+    attributes.annotate(KEY, failure);
 }
 
 impl Admission for ValidatingPolicies {

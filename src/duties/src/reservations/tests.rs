@@ -6,7 +6,7 @@ use trireme_actors::{
     topology::Topology,
 };
 use trireme_admission::Chain;
-use trireme_kinds::{Settings, TokenIssuer};
+use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
 use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
@@ -27,7 +27,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
     let addresses = "10.0.0.0/28".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
-        apis: trireme_kinds::ApiSelection::default(),
+        apis: ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         event_ttl: Duration::from_secs(3600).into(),

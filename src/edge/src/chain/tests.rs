@@ -18,12 +18,13 @@ use trireme_auth::{
     FrontProxyHeaders, Impersonator, MASTERS, Rejected,
 };
 use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
-use trireme_registry::request::UserInfo;
+use trireme_registry::{PublishedSurface, request::UserInfo};
 
 use trireme_http::server::Lifecycle;
 
 use crate::{exchange::Current, state::ChainState};
 
+mod audit;
 mod slow_requests;
 
 /// Lets masters do everything, and everybody read the public paths.
@@ -97,6 +98,7 @@ impl Fixture {
             clock: clock.clone().into(),
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
+            audit: None,
             impersonator: Impersonator::new(Arc::new(PublicPaths)),
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(
@@ -108,6 +110,7 @@ impl Fixture {
                 )
                 .expect("its actors start"),
             ),
+            surface: PublishedSurface::default(),
             lifecycle: Lifecycle::new(),
             anonymous: AnonymousAuth::everywhere(true),
             front_proxy: FrontProxyHeaders::standard(),

@@ -12,6 +12,9 @@ use crate::{exchange::Exchange, respond, state::ChainState};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The annotations of audit events.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
 /// The verb that a user needs to delete what cannot be read, beside `delete`.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 /// The answer to a change of the rules is held back for at most this long until they count here.
@@ -28,11 +31,24 @@ pub(crate) async fn authorize(
 ) -> Result<Option<HttpResponse>, ApiError> {
     let nobody = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
-    match state.authorizer.authorize(attributes).await {
+    let decision = state.authorizer.authorize(attributes).await;
+    annotate(exchange, &decision);
+    match decision {
         Decision::Allow(_) => Ok(None),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
         Decision::Failed { error, .. } => Ok(Some(internal_error(request, &error))),
     }
+}
+
+/// Tells the audit log of a decision.
+fn annotate(exchange: &Exchange, decision: &Decision) {
+    let (word, why) = match decision {
+        Decision::Allow(why) => ("allow", why.as_str()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => ("forbid", why.as_str()),
+        Decision::Failed { .. } => return exchange.annotate(REASON, "internal error"),
+    };
+    exchange.annotate(DECISION, word);
+    exchange.annotate(REASON, why);
 }
 
 /// `responsewriters.InternalError`

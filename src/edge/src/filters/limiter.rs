@@ -15,6 +15,7 @@ use trireme_flow::{
 };
 use trireme_registry::request::UserInfo;
 
+use super::list_cost;
 use crate::{exchange::Exchange, respond, state::ChainState};
 
 /// A request may wait in a queue for this part of its time.
@@ -41,9 +42,8 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
     let flow = exchange
         .flow
         .get_or_init(|| fairness.classify(&request(exchange, user)));
-    // Lists are not told from other requests yet: each takes one seat.
     let demand = FlowDemand {
-        seats: 1,
+        seats: list_cost::seats(state, exchange).min(flow.widest()),
         kind: RequestKind::of_verb(exchange.info.verb.as_str()),
         deadline: wait_until(state, exchange),
     };

@@ -1,6 +1,7 @@
 //! The filters that every request passes, one a file; [`crate::chain`] has their order.
 
 pub(crate) mod access_log;
+pub(crate) mod audit;
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
@@ -11,6 +12,7 @@ pub(crate) mod goaway;
 pub(crate) mod impersonation;
 pub(crate) mod latency;
 pub(crate) mod limiter;
+mod list_cost;
 pub(crate) mod panic_recovery;
 pub(crate) mod request_info;
 pub(crate) mod retry_after;

@@ -76,7 +76,10 @@ pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deleti
     }
     let format = negotiation::body_format(call.content_type().as_deref())?;
     let (types, surface) = (&call.route.registry.info().types, call.api.director.surface());
-    delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion, |version| {
+    let deletion = delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion, |version| {
         surface.documents().serves(&version.group, &version.version)
-    })
+    })?;
+    let notes = call.exchange.audit_notes();
+    notes.note_body(|| delete_options::recorded(&bytes, format, types));
+    Ok(deletion)
 }

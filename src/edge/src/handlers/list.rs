@@ -22,6 +22,7 @@ use trireme_registry::{Item, ListPage, ResourceDefinition, protobuf, request::Li
 
 use super::{Call, list_query, protobuf_list::ProtobufListBody};
 use crate::{
+    audit_trail::AuditTrail,
     compress,
     exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
@@ -80,13 +81,17 @@ impl Shape {
         let value = match self.accept.view {
             View::Table(version) => self.table(call, version, &page),
             View::MetadataList(version) | View::Metadata(version) if format == Format::Protobuf => {
+                call.exchange.note_answer(|| metadata_list(call, version, &page));
                 return protobuf_metadata_list(call, version, &page).await;
             }
             View::MetadataList(version) | View::Metadata(version) => metadata_list(call, version, &page),
             View::Whole => match format {
                 Format::Json => return Ok(stream(call, page)),
                 Format::Yaml => whole(call, &page),
-                Format::Protobuf => return protobuf_list(call, &page).await,
+                Format::Protobuf => {
+                    call.exchange.note_answer(|| whole(call, &page));
+                    return protobuf_list(call, &page).await;
+                }
             },
         };
         Ok(respond::value(&call.exchange, format, StatusCode::OK, None, &value))
@@ -183,7 +188,8 @@ fn stream(call: &Call, page: ListPage) -> HttpResponse {
     let info = Arc::clone(call.route.registry.info());
     let mut body = ListBody::new(info, call.route.version, page);
     let first = body.chunk().unwrap_or_default();
-    if body.stage == Stage::Done || call.exchange.pretty() {
+    let is_recorded = call.exchange.audit.get().is_some_and(AuditTrail::wants_answer);
+    if body.stage == Stage::Done || call.exchange.pretty() || is_recorded {
         let mut whole = BytesMut::from(first);
         while let Some(chunk) = body.chunk() {
             whole.extend_from_slice(&chunk);

@@ -69,6 +69,8 @@ impl Shape {
             }
             (View::Whole | View::MetadataList(_), Format::Protobuf) => {
                 let bytes = protobuf::object(info, item, call.route.version)?;
+                call.exchange
+                    .note_answer(|| versions::object_value(info, item, call.route.version));
                 return Ok(respond::bytes(Format::Protobuf, code, bytes));
             }
             (View::Whole | View::MetadataList(_), Format::Yaml) => {
@@ -76,6 +78,8 @@ impl Shape {
             }
             (View::Metadata(version), Format::Protobuf) => {
                 let message = wire::metadata_message(call.exchange.types, info, item)?;
+                call.exchange
+                    .note_answer(|| partial(info, &stored(info, item), version));
                 let bytes = framing::enveloped(version.api_version(), PARTIAL, &message);
                 return Ok(respond::bytes(Format::Protobuf, code, bytes.into()));
             }

@@ -1,6 +1,9 @@
 //! PATCH of an object or part of it.
 
 use actix_web::{http::StatusCode, web};
+use bytes::Bytes;
+use serde_json::Value;
+use trireme_machinery::yaml;
 use trireme_registry::request::{PatchKind, PatchRequest};
 
 use super::{Call, object::Shape};
@@ -30,6 +33,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         let allowed = authorization::authorize_creation(&*call.api.authorizer, &call.exchange).await;
         options.creation_refusal = allowed.err();
     }
+    call.exchange.audit_notes().note_body(|| patch_body(&patch));
     let request = PatchRequest {
         target: call.target(),
         subresource: call.subresource,
@@ -45,4 +49,11 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         StatusCode::OK
     };
     shape.answer(call, code, &written.object).await
+}
+
+/// A patch for the audit log: as JSON, or as text if it is none. kube-apiserver loses the event of what is no JSON.
+fn patch_body(patch: &Bytes) -> Value {
+    let read = serde_json::from_slice(patch).ok();
+    let read = read.or_else(|| yaml::decode(patch).ok().map(|document| document.value));
+    read.unwrap_or_else(|| String::from_utf8_lossy(patch).into_owned().into())
 }

@@ -48,6 +48,7 @@ impl Call {
             name: info.path_name().to_owned(),
             user: self.exchange.user(),
             trace: self.exchange.trace.clone(),
+            audit: self.exchange.audit_notes(),
             fence: None,
             deadline: self.exchange.deadline.get(),
         }

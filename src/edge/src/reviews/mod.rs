@@ -121,6 +121,7 @@ impl VirtualResource for ReviewResource {
                 request.options.field_validation,
             )?;
             request.target.trace.pass(TraceStep::Decoded);
+            request.target.audit.note_object(&object);
             let (user, reviewers) = (&request.target.user, &self.reviewers);
             let mut answer = match self.review {
                 Review::Access(subject) => access::review(reviewers, user, subject, object).await?,
@@ -133,7 +134,6 @@ impl VirtualResource for ReviewResource {
             Ok(SubresourceCreated {
                 object: Some(answer),
                 warnings,
-                audit_annotations: Default::default(),
             })
         })
     }

@@ -42,6 +42,12 @@ pub(super) async fn dispatch(
         exchange.warn(&*deprecation.warning);
         let part = served.definition.subresource(exchange.info.subresource());
         metrics::record_deprecated(served.definition, served.version, part, &deprecation.removed_release);
+        if !served.definition.is_custom {
+            exchange.annotate("k8s.io/deprecated", "true");
+            if !deprecation.removed_release.is_empty() {
+                exchange.annotate("k8s.io/removed-release", &deprecation.removed_release);
+            }
+        }
     }
     let answered = match served.backend {
         Backend::Stored(registry) => {

@@ -11,7 +11,7 @@ use super::{
     config::{FlowConfig, FlowSchema, PriorityLevelSpec},
     counters::{LevelCounters, RouteMeters},
     level::LevelActor,
-    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits},
+    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     messages::Reshape,
     seats::LevelSeats,
 };
@@ -30,6 +30,8 @@ pub(crate) struct FlowLevel {
     pub(crate) is_exempt: bool,
     /// True if requests may wait in it.
     pub(crate) has_queues: bool,
+    /// The most seats that one request may take.
+    pub(crate) widest: u32,
     /// True if no configuration names it any more: it only serves those who are in it.
     pub(crate) is_quiescing: bool,
     pub(crate) seats: Arc<LevelSeats>,
@@ -146,6 +148,7 @@ impl FlowController {
             uid: "".into(),
             is_exempt: spec.limited.is_none(),
             has_queues: shape.is_some(),
+            widest: 1,
             is_quiescing: false,
             seats,
             actor: owned.for_caller(Caller::Outside)?,
@@ -218,6 +221,7 @@ impl KeptLevel {
             uid: uid.into(),
             is_exempt: spec.limited.is_none(),
             has_queues: spec.queuing().is_some(),
+            widest: widest_request(spec, limits.nominal),
             is_quiescing: false,
             ..self.level.share()
         });
@@ -267,6 +271,7 @@ impl FlowLevel {
             uid: Arc::clone(&self.uid),
             is_exempt: self.is_exempt,
             has_queues: self.has_queues,
+            widest: self.widest,
             is_quiescing: self.is_quiescing,
             seats: Arc::clone(&self.seats),
             actor: self.actor.clone(),

@@ -83,6 +83,7 @@ impl LevelCounters {
 pub(crate) struct RouteMeters {
     dispatched: Counter,
     waited: Histogram,
+    seats: Histogram,
 }
 
 impl RouteMeters {
@@ -91,7 +92,13 @@ impl RouteMeters {
         Self {
             dispatched: counter!("apiserver_flowcontrol_dispatched_requests_total", &labels),
             waited: histogram!("apiserver_flowcontrol_request_wait_duration_seconds", &labels),
+            seats: histogram!("apiserver_flowcontrol_work_estimated_seats", &labels),
         }
+    }
+
+    /// A request asks for so many seats.
+    pub(crate) fn asked(&self, seats: u32) {
+        self.seats.record(f64::from(seats));
     }
 
     /// A request has got its seat after so long.

@@ -2,6 +2,9 @@
 
 use super::config::PriorityLevelSpec;
 
+/// The part of a level's seats that one request may take, in per cent.
+const WIDEST_PERCENT: u32 = 15;
+
 /// The seats of one level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SeatLimits {
@@ -92,6 +95,17 @@ impl SeatDemand {
             target: self.smoothed_milli.max(least),
         }
     }
+}
+
+/// The most seats that one request may take in a level of so many: 15 %, and no more than a flow's hand of queues leaves for
+/// other flows. Nothing bounds it in an exempt level.
+pub(crate) fn widest_request(level: &PriorityLevelSpec, nominal: u32) -> u32 {
+    if level.limited.is_none() {
+        return u32::MAX;
+    }
+    let hand_size = level.queuing().map_or(1, |shape| narrow(shape.hand_size as u64).max(1));
+    let percent = nominal.saturating_mul(WIDEST_PERCENT).div_ceil(100);
+    percent.min(nominal / hand_size).max(1)
 }
 
 fn percent_of(seats: u32, percent: u32) -> u32 {

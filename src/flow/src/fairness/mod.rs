@@ -89,6 +89,11 @@ impl Flow {
         self.route().map_or("", |route| &route.level.uid)
     }
 
+    /// The most seats that the request may take.
+    pub fn widest(&self) -> u32 {
+        self.route().map_or(1, |route| route.level.widest)
+    }
+
     /// The name of its flow schema.
     pub fn schema(&self) -> &str {
         self.route().map_or("", |route| route.schema.name())
@@ -213,6 +218,7 @@ impl PriorityAndFairness {
     ) -> Result<LevelSeat, Full> {
         let route = flow.route().ok_or(Full)?;
         let level = &route.level;
+        route.meters.asked(demand.seats);
         if level.is_exempt {
             route.meters.dispatched(Duration::ZERO);
             return Ok(level.seats.exempt(demand.seats));

@@ -16,7 +16,7 @@ use trireme_actors::{
 use super::{
     FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects,
     config::QueueShape,
-    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits},
+    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     queues::FairQueues,
 };
 use crate::{FlowDemand, FlowSeat, Full, Limits, MaxInFlight, RequestKind};
@@ -330,6 +330,19 @@ fn seats_are_divided_by_shares_as_kube_apiserver_divides_them() {
             ("workload-low", 245, 24, 600),
         ]
     );
+}
+
+#[test]
+fn one_request_leaves_seats_for_others() {
+    let config = defaults();
+    let widest = |name: &str, nominal: u32| {
+        let level = config.levels.iter().find(|level| level.metadata.name == name);
+        widest_request(&level.expect("it is a default").spec, nominal)
+    };
+    assert_eq!(widest("global-default", 49), 8, "a hand of six queues");
+    assert_eq!(widest("global-default", 5), 1);
+    assert_eq!(widest("catch-all", 13), 2, "no queues: 15 %, rounded up");
+    assert_eq!(widest("exempt", 0), u32::MAX);
 }
 
 #[test]

@@ -194,6 +194,11 @@ impl DirectorHandle {
         self.parts.surface.load_full()
     }
 
+    /// The surface for those who look resources up while they serve.
+    pub fn published(&self) -> &PublishedSurface {
+        &self.parts.published
+    }
+
     /// Serves more resources, all or none. They are routed on return and answer as soon as they are loaded.
     pub async fn install<R: Into<Resource>>(&self, resources: Vec<R>) -> Result<(), DirectorError> {
         let resources = resources.into_iter().map(Into::into).collect();

@@ -120,6 +120,12 @@ impl Reader {
         self.cache.snapshot().index.get(key).cloned()
     }
 
+    /// The number of objects in the cache now, and the bytes that they take as JSON.
+    pub fn size(&self) -> (usize, usize) {
+        let snapshot = self.cache.snapshot();
+        (snapshot.index.len(), snapshot.index.bytes())
+    }
+
     /// Reports whether the resource has been loaded and has caught up with where the store was then.
     pub fn is_ready(&self) -> bool {
         self.progress.at_hand(0).is_some()

@@ -34,6 +34,8 @@ pub(crate) struct IndexHints<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ItemIndex {
     by_key: OrdMap<ItemKey, IndexEntry>,
+    /// The lengths of all objects together.
+    bytes: usize,
     by_field: Vec<ByField>,
     /// Only what has owners is in here; an object with several is in here several times.
     by_owner: OrdMap<(Arc<str>, ItemKey), Arc<Item>>,
@@ -69,6 +71,7 @@ impl ItemIndex {
         });
         Self {
             by_key: OrdMap::new(),
+            bytes: 0,
             by_field: by_field.collect(),
             by_owner: OrdMap::new(),
             unreadable: OrdMap::new(),
@@ -83,6 +86,8 @@ impl ItemIndex {
         };
         let previous = self.by_key.insert(item.key.clone(), entry);
         let previous = previous.map(|entry| entry.item);
+        self.bytes += item.bytes.len();
+        self.bytes -= previous.as_ref().map_or(0, |previous| previous.bytes.len());
         for index in &mut self.by_field {
             let key = index.key(&item);
             if let Some(old_key) = previous.as_deref().map(|previous| index.key(previous))
@@ -140,6 +145,7 @@ impl ItemIndex {
     /// Takes the object out.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Item>> {
         let removed = self.by_key.remove(key)?.item;
+        self.bytes -= removed.bytes.len();
         for index in &mut self.by_field {
             let key = index.key(&removed);
             index.items.remove(&key);
@@ -166,6 +172,11 @@ impl ItemIndex {
     /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// The lengths of all objects together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The objects in a range of keys, in order.

@@ -24,6 +24,7 @@ impl Writer {
         let request = self.request(Operation::Create, Subresource::None, target, options)?;
         let decoded = self.decode(&request, &body)?;
         let mut object = decoded.object;
+        let has_namespace = metadata::has_namespace(&object);
         if let Some(why) = self.info.strategy.refuse_creation() {
             return Err(ApiError::forbidden(
                 &self.info.resource,
@@ -33,10 +34,10 @@ impl Writer {
         }
         metadata::settle_namespace(&mut object, request.namespace())?;
         refuse_resource_version(&object)?;
-        self.default_and_convert(&request, &mut object).await?;
+        self.default_note_and_convert(&request, &mut object, has_namespace)
+            .await?;
         let record = WriteRecord {
             warnings: decoded.warnings,
-            ..WriteRecord::default()
         };
         self.create_object(&Arc::new(request), object, record).await
     }
@@ -127,7 +128,6 @@ fn created(object: Answer, record: WriteRecord) -> Written {
         object,
         created: true,
         warnings: record.warnings,
-        audit_annotations: record.audit_annotations,
     }
 }
 

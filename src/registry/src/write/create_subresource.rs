@@ -44,6 +44,7 @@ impl Writer {
         target.trace.pass(TraceStep::Decoded);
         let mut body = decoded.object;
         schema::apply_defaults(&self.info.types, type_id, &mut body);
+        target.audit.note_object(&body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;
@@ -53,7 +54,6 @@ impl Writer {
         request.kind = of.kind;
         let mut write = Attributes::new(&Arc::new(request), Some(body), None).with_record(WriteRecord {
             warnings: decoded.warnings,
-            ..WriteRecord::default()
         });
         self.admit_mutating(&mut write).await?;
         subresource.check(&target, write.object.as_ref().unwrap_or(&Value::Null))?;

@@ -66,7 +66,6 @@ impl Writer {
             removed,
             as_status,
             warnings: step.record.warnings,
-            audit_annotations: step.record.audit_annotations,
         })
     }
 }

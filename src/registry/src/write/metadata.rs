@@ -82,6 +82,11 @@ pub(super) fn set_or_remove(fields: &mut Object, name: &str, value: Option<Value
     };
 }
 
+/// Returns true if the object says in which namespace it is.
+pub(super) fn has_namespace(object: &Value) -> bool {
+    !text(object, "namespace").is_empty()
+}
+
 /// The object's namespace must be the URL's, or left out.
 pub(crate) fn settle_namespace(object: &mut Value, namespace: &str) -> Result<(), ApiError> {
     let given = text(object, "namespace");

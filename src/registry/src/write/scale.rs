@@ -133,6 +133,7 @@ impl Writer {
         let decoded = decoder.decode(body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
         let mut scale = decoded.object;
+        request.target.audit.note_object(&scale);
         metadata::settle_namespace(&mut scale, &request.target.namespace)?;
         let warnings = decoded.warnings;
         Ok(Update::new(request, ThroughScale::Replacement { scale, warnings }))

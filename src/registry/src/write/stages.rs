@@ -49,13 +49,39 @@ impl Writer {
     /// Stages *default* and *convert*: the defaults of the requested version, then the object in the stored one.
     pub(super) async fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let version = self.version(&request.target)?;
+        self.apply_defaults(version, object);
+        versions::to_stored_version(&self.info, version, object).await?;
+        self.info.strategy.default(object);
+        Ok(())
+    }
+
+    /// The same, and the audit log is told of the object with its defaults, in the requested version. It is told of the
+    /// namespace only if the client named one.
+    pub(super) async fn default_note_and_convert(
+        &self,
+        request: &WriteRequest,
+        object: &mut Value,
+        has_namespace: bool,
+    ) -> Result<(), ApiError> {
+        let version = self.version(&request.target)?;
+        self.apply_defaults(version, object);
+        let is_stored = version.group_version == self.info.stored().group_version;
+        if !is_stored {
+            note_sent(request, object, has_namespace);
+        }
+        versions::to_stored_version(&self.info, version, object).await?;
+        self.info.strategy.default(object);
+        if is_stored {
+            note_sent(request, object, has_namespace);
+        }
+        Ok(())
+    }
+
+    fn apply_defaults(&self, version: &ServedVersion, object: &mut Value) {
         match &version.schema {
             Some(schema) => schema.apply_defaults(object),
             None => schema::apply_defaults(&self.info.types, version.type_id, object),
         }
-        versions::to_stored_version(&self.info, version, object).await?;
-        self.info.strategy.default(object);
-        Ok(())
     }
 
     /// Stages *managed fields* and *mutating admission*; gives back the object.
@@ -128,4 +154,15 @@ impl Writer {
             }
         }
     }
+}
+
+/// Tells the audit log of the object that was sent.
+fn note_sent(request: &WriteRequest, object: &Value, has_namespace: bool) {
+    let notes = &request.target.audit;
+    if has_namespace || !notes.are_kept() {
+        return notes.note_object(object);
+    }
+    let mut sent = object.clone();
+    metadata::of(&mut sent).remove("namespace");
+    notes.note_object(&sent);
 }

@@ -112,9 +112,11 @@ impl Writer {
         }
         let decoded = self.decode(&request, &body)?;
         let mut object = decoded.object;
+        let has_namespace = metadata::has_namespace(&object);
         metadata::check_name(&object, &request.target.name)?;
         metadata::settle_namespace(&mut object, request.namespace())?;
-        self.default_and_convert(&request, &mut object).await?;
+        self.default_note_and_convert(&request, &mut object, has_namespace)
+            .await?;
         let warnings = decoded.warnings;
         Ok(Update::new(request, Replacement { object, warnings }))
     }
@@ -166,7 +168,6 @@ impl Writer {
             object,
             created: false,
             warnings: record.warnings,
-            audit_annotations: record.audit_annotations,
         })
     }
 

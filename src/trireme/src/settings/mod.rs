@@ -10,6 +10,7 @@
 //! defaults (keys) ─────┘
 //! ```
 
+mod audit;
 mod authorization;
 mod cli;
 mod controllers;
@@ -40,6 +41,7 @@ use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
 
+pub(crate) use audit::AuditSettings;
 pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
 pub(crate) use encryption::{Encryption, parse as parse_encryption};
@@ -148,6 +150,8 @@ pub(crate) struct Settings {
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.
     pub(crate) tracing: Option<Tracing>,
+    /// What is recorded of requests, and where.
+    pub(crate) audit: AuditSettings,
     /// The level and format of the log.
     pub(crate) log: Log,
 }

@@ -1,6 +1,7 @@
 //! Reads the merged text as values and collects every error on the way.
 
 mod admission;
+mod audit;
 mod authorization;
 mod group;
 mod jwt;
@@ -135,6 +136,7 @@ impl Reader {
             flags: self.layers.effective(),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
+            audit: self.audit(),
             log: self.log(),
         }
     }

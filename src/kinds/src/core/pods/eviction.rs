@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{ApiError, GroupResource, GroupVersion, Reason, selector::compile_label_selector};
 use trireme_registry::{
     ObjectAccess, RuleChange, RuleStages, WriteContext,
+    audit_notes::AuditNotes,
     item::parse,
     request::{
         Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Subresource, Target, own_user,
@@ -218,6 +219,7 @@ async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_r
         name: name.to_owned(),
         user: own_user(),
         trace: call.target.trace.clone(),
+        audit: AuditNotes::default(),
         fence: call.target.fence.clone(),
         deadline: call.target.deadline,
     };

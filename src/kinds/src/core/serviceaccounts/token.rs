@@ -71,6 +71,10 @@ impl Create for TokenRequest {
                 claims["kubernetes.io"]["warnafter"] = claims["exp"].take();
                 claims["exp"] = (call.now.as_second() + EXTENDED_SECONDS).into();
             }
+            let id = claims.get("jti").and_then(Value::as_str).unwrap_or_default();
+            call.target
+                .audit
+                .annotate("authentication.kubernetes.io/issued-credential-id", format!("JTI={id}"));
             request["status"] = json!({
                 "token": (self.0.sign)(claims)?,
                 "expirationTimestamp": expiry(&request, call.now).to_string(),
@@ -244,6 +248,7 @@ fn claims(request: &Value, account: &Value, bound: &Bound, now: Timestamp) -> Va
         "iat": now.as_second(),
         "nbf": now.as_second(),
         "exp": now.as_second() + lifetime_seconds(request),
+        "jti": uuid::Uuid::new_v4().to_string(),
         "kubernetes.io": own,
     })
 }

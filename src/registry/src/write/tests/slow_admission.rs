@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     admission::{Admission, Attributes},
+    audit_notes::AuditNotes,
     fixtures::target,
     registry::RegistryHandle,
     request::{
@@ -162,10 +163,12 @@ fn check_slow_patch(stage: Stage, subresource: Subresource, mine: &str, untouche
         let mut request = merging("a", &json!({"data": {"mine": "x"}, "status": {"mine": "x"}}));
         request.target.user = slow_user();
         request.subresource = subresource;
+        request.target.audit = AuditNotes::begin(false);
+        let notes = request.target.audit.clone();
         let (written, ()) = tokio::join!(bench.registry.patch(request), write_meanwhile(&kit, &bench, &slow));
         let written = written.expect("it is committed in the end");
         assert_eq!(written.warnings, ["round 3"], "what was said in vain is not told");
-        assert_eq!(written.audit_annotations["round"], "3");
+        assert_eq!(notes.noted().annotations["round"], "3");
         let object = answered(&written);
         let labels = match stage {
             Stage::Mutating => Some(json!({"round": "3"})),

@@ -1,0 +1,124 @@
+//! Server-side applies: each line is a manager, a blank and an object of a built-in kind, the same in all lines. A line that
+//! begins with `!` is an update.
+//!
+//! Invariants: the applier owns what it applied; the same apply again changes nothing; a refused apply changes no owner;
+//! `managedFields` are read as they were written; what updates note in them in place is what they become.
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    json as json_codec,
+    managed::{FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, fields_of, update_owned, validate},
+    schema::{self, TypeId, TypeTable},
+};
+
+use crate::{input::text_lines, world};
+
+/// The number of writes of one input.
+const MOST_WRITES: usize = 12;
+
+/// A kind in one version.
+struct OneVersion<'t> {
+    types: &'t TypeTable,
+    type_id: TypeId,
+    version: String,
+}
+
+impl ManagedVersions for OneVersion<'_> {
+    fn node(&self, _version: &str) -> SchemaNode<'_> {
+        SchemaNode::Struct(self.types, self.type_id)
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
+        (version == self.version).then(|| object.clone())
+    }
+
+    fn changeable(&self, fields: FieldSet) -> FieldSet {
+        fields
+    }
+}
+
+/// Checks the input as a series of writes of one object.
+pub fn check(data: &[u8]) {
+    let mut object: Option<(OneVersion<'_>, Value, Managers)> = None;
+    for line in text_lines(data).take(MOST_WRITES) {
+        let Some((manager, written)) = line.split_once(' ') else {
+            continue;
+        };
+        let Ok(written) = json_codec::decode(written.as_bytes()).map(|decoded| decoded.value) else {
+            continue;
+        };
+        if object.is_none() {
+            object = begun(&written);
+        }
+        let Some((versions, live, managers)) = &mut object else {
+            continue;
+        };
+        match manager.strip_prefix('!') {
+            Some(manager) => update(versions, live, managers, manager, written),
+            None => apply(versions, live, managers, manager, &written),
+        }
+        let again = Managers::decode(managers.encode().as_ref());
+        assert_eq!(again.as_ref(), Some(&*managers), "read as written");
+    }
+}
+
+/// An object of the kind of the first write that nobody has written yet.
+fn begun(written: &Value) -> Option<(OneVersion<'static>, Value, Managers)> {
+    let text = |name: &str| written.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (info, version) = world::by_kind(text("apiVersion"), text("kind"))?;
+    let versions = OneVersion {
+        types: &info.types,
+        type_id: version.type_id,
+        version: version.group_version.to_string(),
+    };
+    let live = json!({ "apiVersion": text("apiVersion"), "kind": text("kind") });
+    Some((versions, live, Managers::default()))
+}
+
+fn update(versions: &OneVersion<'_>, live: &mut Value, managers: &mut Managers, manager: &str, written: Value) {
+    if let Ok(decoded) = schema::decode(versions.types, versions.type_id, written) {
+        let id = ManagerId::updater(manager, &versions.version, "");
+        let time = "2026-01-02T03:04:05Z";
+        let mut entries = managers.encode().unwrap_or_default();
+        let is_noted = update_owned(&mut entries, versions, live, &decoded.value, &id, time).is_some();
+        managers.update(versions, live, &decoded.value, id, time);
+        if is_noted {
+            assert_eq!(
+                Some(entries),
+                managers.encode(),
+                "noted in place as by the whole of the rules"
+            );
+        }
+        *live = decoded.value;
+    }
+}
+
+fn apply(versions: &OneVersion<'_>, live: &mut Value, managers: &mut Managers, manager: &str, applied: &Value) {
+    let node = versions.node(&versions.version);
+    if !applied.is_object() || validate(node, applied).is_some() {
+        return;
+    }
+    let (id, before) = (ManagerId::applier(manager, ""), managers.clone());
+    let mut write = |live: &Value, force: bool, time: &str| {
+        let id = (id.clone(), versions.version.as_str());
+        let merged = managers.apply(versions, live, applied, id, force, time);
+        (merged, managers.clone())
+    };
+    if let (Err(_), after) = write(live, false, "2026-01-02T03:04:05Z") {
+        assert_eq!(after, before, "a refused apply changes no owner");
+    }
+    let (once, owners) = write(live, true, "2026-01-02T03:04:06Z");
+    let once = once.expect("nothing is refused by force");
+    let again = write(&once, true, "2026-01-02T03:04:07Z");
+    assert_eq!(again, (Ok(once.clone()), owners), "the second apply changes nothing");
+    let metadata = fields_of(node, &json!({ "metadata": applied.get("metadata") }));
+    let kind = fields_of(node, &json!({ "apiVersion": "", "kind": "" }));
+    let wanted = fields_of(node, applied).difference(&metadata).difference(&kind);
+    let owned = managers.fields(&id).cloned().unwrap_or_default();
+    assert_eq!(
+        wanted.difference(&owned),
+        FieldSet::default(),
+        "the applier owns what it applied"
+    );
+    *live = once;
+}

@@ -1,0 +1,126 @@
+//! The log backend: a line for each event, in a file that rotates or on standard output.
+
+mod file;
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::future::BoxFuture;
+use trireme_actors::Clock;
+
+use crate::{
+    event::AuditEvent,
+    sink::{AuditBackend, BackendError},
+};
+use file::RotatingFile;
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditLogFormat {
+    /// Some fields for people.
+    Legacy,
+    /// An object of the API.
+    Json,
+}
+
+/// `--audit-log-…`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The file; `-` is standard output.
+    pub path: PathBuf,
+    /// The form of a line.
+    pub format: AuditLogFormat,
+    /// The file is rotated before it is larger than so many MiB.
+    pub max_size_mib: u64,
+    /// Rotated files are kept up to this number; 0 for all.
+    pub max_backups: usize,
+    /// Rotated files are kept for so many days; 0 for ever.
+    pub max_age_days: u64,
+    /// True if rotated files are compressed.
+    pub compress: bool,
+}
+
+/// Why there can be no log.
+#[derive(Debug, thiserror::Error)]
+#[error("the audit log {path} cannot be written")]
+pub struct LogError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes events into a log.
+pub struct LogBackend {
+    format: AuditLogFormat,
+    out: Arc<Mutex<Output>>,
+}
+
+enum Output {
+    Standard,
+    File(RotatingFile),
+}
+
+impl LogBackend {
+    /// Opens the log; a file that is there is continued.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn open(settings: &LogSettings, clock: Clock) -> Result<Self, LogError> {
+        let out = if settings.path.as_os_str() == "-" {
+            Output::Standard
+        } else {
+            let file = RotatingFile::open(settings, clock).map_err(|source| LogError {
+                path: settings.path.clone(),
+                source,
+            })?;
+            Output::File(file)
+        };
+        Ok(Self {
+            format: settings.format,
+            out: Arc::new(Mutex::new(out)),
+        })
+    }
+}
+
+impl AuditBackend for LogBackend {
+    fn plugin(&self) -> &'static str {
+        "log"
+    }
+
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
+        let (format, out) = (self.format, Arc::clone(&self.out));
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            // A line at a time, so that a rotated file holds whole lines.
+            events.iter().try_for_each(|event| out.write(&line(format, event)))
+        });
+        Box::pin(async move {
+            let written = writing.await.map_err(|error| BackendError(error.to_string()))?;
+            written.map_err(|error| BackendError(error.to_string()))
+        })
+    }
+}
+
+impl Output {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Standard => io::stdout().lock().write_all(line),
+            Self::File(file) => file.write(line),
+        }
+    }
+}
+
+fn line(format: AuditLogFormat, event: &AuditEvent) -> Vec<u8> {
+    let mut line = match format {
+        AuditLogFormat::Legacy => event.legacy_line().into_bytes(),
+        AuditLogFormat::Json => {
+            let mut line = Vec::with_capacity(1024);
+            event.write_json(&mut line);
+            line
+        }
+    };
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,193 @@
+//! The way of events to the backends: one actor for each, behind one handle.
+
+mod actor;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{BoxFuture, join_all};
+use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned, SpawnError, topology::TopologyError};
+
+use crate::{event::AuditEvent, metrics, policy::AuditPolicy, truncate::TruncateSettings};
+use actor::{Auditor, BufferEvent, FlushAuditor, StoreEvent};
+
+/// The name under which losses in front of a backend are counted, as in kube-apiserver.
+const BUFFERED: &str = "buffered";
+
+/// Stores events.
+pub trait AuditBackend: Send + Sync + 'static {
+    /// The name under which its errors are counted.
+    fn plugin(&self) -> &'static str;
+
+    /// Stores events, in order.
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>>;
+}
+
+/// Why events could not be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BackendError(pub String);
+
+/// `--audit-…-mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Events are stored later, several at a time; one that finds the buffer full is lost.
+    Batch(BatchSettings),
+    /// The request waits until its event is stored, and goes on if it cannot be.
+    Blocking,
+    /// The same, but a request that cannot be recorded is refused before anything is done.
+    BlockingStrict,
+}
+
+/// `--audit-…-batch-…`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSettings {
+    /// Events that may wait.
+    pub buffer_size: usize,
+    /// Events that are written without waiting for more, and, if the backend sends them somewhere, the most at a time.
+    pub max_size: usize,
+    /// Fewer wait for so long.
+    pub max_wait: Duration,
+    /// How often may be written.
+    pub throttle: Option<Throttle>,
+}
+
+/// A bound on the rate of writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Throttle {
+    /// Writes a second.
+    pub qps: f64,
+    /// So many may come at once.
+    pub burst: u32,
+}
+
+impl Eq for Throttle {}
+
+/// How events reach a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinkSettings {
+    /// Who waits for it.
+    pub mode: Mode,
+    /// Bounds on sizes, if there are any.
+    pub truncate: Option<TruncateSettings>,
+    /// The most events that are written at a time outside of batches.
+    pub group: usize,
+    /// The most writes at a time.
+    pub concurrency: usize,
+}
+
+/// Why a backend cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Its actor cannot be spawned.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The table of actors is wrong.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+}
+
+/// The policy with the backends: all that a filter needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Audit {
+    /// What is recorded.
+    pub policy: Arc<AuditPolicy>,
+    /// Where.
+    pub sink: AuditSink,
+}
+
+/// All backends. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct AuditSink(Vec<RunningBackend>);
+
+#[derive(Clone)]
+struct RunningBackend {
+    plugin: &'static str,
+    mode: Mode,
+    auditor: Handle<Auditor>,
+    _owned: Arc<Owned<Auditor>>,
+}
+
+impl AuditSink {
+    /// Adds a backend.
+    ///
+    /// # Errors
+    /// If its actor cannot be run.
+    pub fn add(
+        &mut self,
+        system: &ActorSystem,
+        backend: Arc<dyn AuditBackend>,
+        settings: SinkSettings,
+    ) -> Result<(), SinkError> {
+        let plugin = backend.plugin();
+        let owned = system.spawn(plugin, move || Auditor::new(Arc::clone(&backend), settings))?;
+        self.0.push(RunningBackend {
+            plugin,
+            mode: settings.mode,
+            auditor: owned.for_caller(Caller::Outside)?,
+            _owned: Arc::new(owned),
+        });
+        Ok(())
+    }
+
+    /// Returns true if there is no backend.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Records an event. Returns false if a backend in the mode blocking-strict has not stored it.
+    pub async fn record(&self, event: AuditEvent) -> bool {
+        metrics::observe_event();
+        let event = Arc::new(event);
+        match self.0.as_slice() {
+            [] => true,
+            [only] => only.record(event).await,
+            several => {
+                let recorded = join_all(several.iter().map(|backend| backend.record(Arc::clone(&event))));
+                recorded.await.into_iter().all(|is_recorded| is_recorded)
+            }
+        }
+    }
+
+    /// Records an event that nobody can wait for: the end of a body that was streamed.
+    pub fn record_unawaited(&self, event: AuditEvent) {
+        metrics::observe_event();
+        let event = Arc::new(event);
+        for backend in &self.0 {
+            backend.buffer(Arc::clone(&event));
+        }
+    }
+
+    /// Waits until everything that was recorded is stored, or is lost.
+    pub async fn flush(&self) {
+        // An actor that does not answer is gone, with what it had.
+        join_all(self.0.iter().map(|backend| backend.auditor.ask(FlushAuditor))).await;
+    }
+}
+
+impl RunningBackend {
+    async fn record(&self, event: Arc<AuditEvent>) -> bool {
+        if let Mode::Batch(_) = self.mode {
+            self.buffer(event);
+            return true;
+        }
+        let stored = self.auditor.ask(StoreEvent(event)).await.unwrap_or_else(|error| {
+            self.lost(error);
+            false
+        });
+        stored || self.mode == Mode::Blocking
+    }
+
+    fn buffer(&self, event: Arc<AuditEvent>) {
+        if let Err(error) = self.auditor.tell(BufferEvent(event)) {
+            self.lost(error.into());
+        }
+    }
+
+    fn lost(&self, error: AskError) {
+        metrics::observe_lost(BUFFERED, 1);
+        tracing::warn!(plugin = self.plugin, %error, "an audit event is lost");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What is recorded of requests, and what becomes of those that cannot be recorded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use trireme_actors::ActorSystem;
+use trireme_audit::{Audit, AuditBackend, AuditEvent, AuditPolicy, AuditSink, BackendError, Mode, SinkSettings};
+use trireme_auth::BoxFuture;
+
+use super::{Fixture, request};
+
+/// Keeps events, or refuses to.
+#[derive(Default)]
+struct Memory {
+    events: Mutex<Vec<Value>>,
+    refuses: bool,
+}
+
+impl Memory {
+    fn events(&self) -> Vec<Value> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The stages so far, with the code of each.
+    fn stages(&self) -> Vec<String> {
+        let shown = |event: &Value| match event["responseStatus"]["code"].as_u64() {
+            Some(code) => format!("{} {code}", event["stage"].as_str().unwrap_or_default()),
+            None => event["stage"].as_str().unwrap_or_default().to_owned(),
+        };
+        self.events().iter().map(shown).collect()
+    }
+}
+
+impl AuditBackend for Memory {
+    fn plugin(&self) -> &'static str {
+        "memory"
+    }
+
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
+        let mut kept = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in events {
+            let mut written = Vec::new();
+            event.write_json(&mut written);
+            kept.push(serde_json::from_slice(&written).expect("events are JSON"));
+        }
+        let refused = self.refuses.then(|| BackendError("no space".to_owned()));
+        Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
+    }
+}
+
+/// A chain that records by these rules.
+fn audited(rules: &Value, mode: Mode, refuses: bool) -> (Fixture, Arc<Memory>, ActorSystem) {
+    let policy = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules});
+    let policy = AuditPolicy::parse(policy.to_string().as_bytes()).expect("it is a policy");
+    let memory = Arc::new(Memory {
+        refuses,
+        ..Memory::default()
+    });
+    let system = ActorSystem::builder().build().expect("a test can start a thread");
+    let mut sink = AuditSink::default();
+    let settings = SinkSettings {
+        mode,
+        truncate: None,
+        group: 1,
+        concurrency: 1,
+    };
+    sink.add(&system, Arc::clone(&memory) as Arc<dyn AuditBackend>, settings)
+        .expect("it is added");
+    let mut fixture = Fixture::new();
+    fixture.state.audit = Some(Arc::new(Audit {
+        policy: Arc::new(policy),
+        sink,
+    }));
+    (fixture, memory, system)
+}
+
+fn everything() -> Value {
+    json!([{"level": "RequestResponse"}])
+}
+
+#[actix_web::test]
+async fn a_request_is_recorded_before_and_after_with_who_and_what() {
+    let (fixture, memory, _system) = audited(&everything(), Mode::Blocking, false);
+    let sent = request("/api/v1/namespaces/n/pods/p/log?x=%20", Some("alice"))
+        .insert_header(("Audit-ID", "mine"))
+        .insert_header(("X-Forwarded-For", "10.1.2.3, junk"));
+    assert_eq!(fixture.send(sent).await.code, 403);
+    assert_eq!(
+        memory.stages(),
+        ["RequestReceived", "ResponseStarted 403", "ResponseComplete 403"]
+    );
+    let event = &memory.events()[2];
+    let expected = json!({
+        "auditID": "mine", "verb": "get", "requestURI": "/api/v1/namespaces/n/pods/p/log?x=%20", "level": "RequestResponse",
+        "user": {"username": "alice", "groups": ["dev"]}, "sourceIPs": ["10.1.2.3"],
+        "objectRef": {"resource": "pods", "subresource": "log", "namespace": "n", "name": "p", "apiVersion": "v1"},
+        "annotations": {"authorization.k8s.io/decision": "forbid", "authorization.k8s.io/reason": ""},
+    });
+    for (field, value) in expected.as_object().expect("it is an object") {
+        assert_eq!(event[field], *value, "{field}");
+    }
+    assert_eq!(event["responseObject"]["reason"], "Forbidden");
+}
+
+#[actix_web::test]
+async fn refused_credentials_are_recorded_once_and_of_nobody() {
+    let (fixture, memory, _system) = audited(&everything(), Mode::Blocking, false);
+    assert_eq!(fixture.get("/api", Some("guess")).await.code, 401);
+    assert_eq!(memory.stages(), ["ResponseStarted 401"]);
+    assert_eq!(memory.events()[0]["user"], json!({}));
+}
+
+#[actix_web::test]
+async fn a_panic_has_a_stage_of_its_own() {
+    let (fixture, memory, _system) = audited(&everything(), Mode::Blocking, false);
+    assert_eq!(fixture.get("/panic", Some("admin")).await.code, 500);
+    assert_eq!(memory.stages(), ["RequestReceived", "Panic 500"]);
+    assert_eq!(
+        memory.events()[1]["responseStatus"]["message"],
+        "APIServer panic'd: a bug"
+    );
+}
+
+#[actix_web::test]
+async fn what_the_policy_leaves_out_is_not_recorded() {
+    let rules =
+        json!([{"level": "None", "users": ["alice"]}, {"level": "Metadata", "omitStages": ["RequestReceived"]}]);
+    let (fixture, memory, _system) = audited(&rules, Mode::Blocking, false);
+    fixture.get("/version", Some("alice")).await;
+    fixture.get("/version", Some("admin")).await;
+    assert_eq!(memory.stages(), ["ResponseComplete 200"]);
+}
+
+#[actix_web::test]
+async fn what_cannot_be_recorded_is_refused_if_the_sink_is_strict_and_done_if_not() {
+    for (mode, code) in [(Mode::BlockingStrict, 500), (Mode::Blocking, 200)] {
+        let (fixture, memory, _system) = audited(&everything(), mode, true);
+        let seen = fixture.get("/version", Some("admin")).await;
+        assert_eq!(seen.code, code, "{mode:?}");
+        if code == 500 {
+            assert_eq!(
+                seen.body,
+                "Internal Server Error: \"/version\": failed to store audit event\n"
+            );
+            assert_eq!(memory.stages(), ["RequestReceived"], "nothing was done");
+        }
+    }
+}

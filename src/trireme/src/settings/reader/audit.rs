@@ -1,0 +1,151 @@
+//! Audit, `--audit-…`. A refused value is told in kube-apiserver's words.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use trireme_audit::{AuditLogFormat, AuditPolicy, BatchSettings, LogSettings, Mode, Throttle, TruncateSettings};
+
+use super::{DURATION, Reader};
+use crate::settings::audit::{AuditLog, AuditSettings};
+use crate::settings::errors::SettingError;
+use crate::settings::layers::Given;
+use crate::settings::values::duration;
+
+const BOOL: &str = "give true or false";
+const NOT_NEGATIVE: &str = "can't be a negative number";
+const POSITIVE: &str = "must be a positive number";
+const VERSION: &str = "audit.k8s.io/v1";
+
+/// The names of a backend's flags that the others have, too.
+struct Flags {
+    mode: &'static str,
+    buffer_size: &'static str,
+    max_size: &'static str,
+    max_wait: &'static str,
+    throttle: &'static str,
+    qps: &'static str,
+    burst: &'static str,
+    truncates: &'static str,
+    max_event: &'static str,
+    max_batch: &'static str,
+    version: &'static str,
+}
+
+const LOG: Flags = Flags {
+    mode: "audit-log-mode",
+    buffer_size: "audit-log-batch-buffer-size",
+    max_size: "audit-log-batch-max-size",
+    max_wait: "audit-log-batch-max-wait",
+    throttle: "audit-log-batch-throttle-enable",
+    qps: "audit-log-batch-throttle-qps",
+    burst: "audit-log-batch-throttle-burst",
+    truncates: "audit-log-truncate-enabled",
+    max_event: "audit-log-truncate-max-event-size",
+    max_batch: "audit-log-truncate-max-batch-size",
+    version: "audit-log-version",
+};
+
+impl Reader {
+    /// The policy and the backends.
+    pub(super) fn audit(&mut self) -> AuditSettings {
+        AuditSettings {
+            policy: self.audit_policy().map(Arc::new),
+            log: self.audit_log(),
+        }
+    }
+
+    fn audit_policy(&mut self) -> Option<AuditPolicy> {
+        let Given { origin, text } = self.layers.given("audit-policy-file")?;
+        let refused = |error| {
+            self.errors.push(SettingError {
+                origin,
+                value: Some(text.clone()),
+                allowed: format!("loading audit policy file: {error}"),
+            });
+        };
+        AuditPolicy::load(Path::new(&text)).map_err(refused).ok()
+    }
+
+    /// All flags are read even without a path: what is wrong with them is told anyway.
+    fn audit_log(&mut self) -> Option<AuditLog> {
+        let format = self.value(
+            "audit-log-format",
+            "allowed formats are \"legacy,json\"",
+            |text| match text {
+                "legacy" => Some(AuditLogFormat::Legacy),
+                "json" => Some(AuditLogFormat::Json),
+                _ => None,
+            },
+        );
+        let (max_size_mib, max_backups, max_age_days) = (
+            self.value("audit-log-maxsize", NOT_NEGATIVE, number),
+            self.value("audit-log-maxbackup", NOT_NEGATIVE, number),
+            self.value("audit-log-maxage", NOT_NEGATIVE, number),
+        );
+        let compress = self.value("audit-log-compress", BOOL, number);
+        let (mode, truncate) = (self.audit_mode(&LOG), self.audit_truncate(&LOG));
+        let path = self.layers.given("audit-log-path")?.text;
+        Some(AuditLog {
+            log: LogSettings {
+                path: PathBuf::from(path),
+                format,
+                max_size_mib,
+                max_backups,
+                max_age_days,
+                compress,
+            },
+            mode,
+            truncate,
+        })
+    }
+
+    fn audit_mode(&mut self, flags: &Flags) -> Mode {
+        self.value(flags.version, "allowed versions are [\"audit.k8s.io/v1\"]", |text| {
+            (text == VERSION).then_some(())
+        });
+        let is_throttled: bool = self.value(flags.throttle, BOOL, number);
+        let qps: f64 = self.value(flags.qps, NOT_NEGATIVE, |text| {
+            text.parse().ok().filter(|qps: &f64| qps.is_finite() && *qps >= 0.0)
+        });
+        let burst = self.value(flags.burst, NOT_NEGATIVE, number);
+        let batch = BatchSettings {
+            buffer_size: self.value(flags.buffer_size, POSITIVE, positive),
+            max_size: self.value(flags.max_size, POSITIVE, positive),
+            max_wait: self.value(flags.max_wait, DURATION, duration),
+            throttle: (is_throttled && qps > 0.0).then_some(Throttle { qps, burst }),
+        };
+        self.value(
+            flags.mode,
+            "allowed modes are \"batch,blocking,blocking-strict\"",
+            |text| match text {
+                "batch" => Some(Mode::Batch(batch)),
+                "blocking" => Some(Mode::Blocking),
+                "blocking-strict" => Some(Mode::BlockingStrict),
+                _ => None,
+            },
+        )
+    }
+
+    fn audit_truncate(&mut self, flags: &Flags) -> Option<TruncateSettings> {
+        let is_truncated: bool = self.value(flags.truncates, BOOL, number);
+        let max_event_bytes: usize = self.value(flags.max_event, POSITIVE, positive);
+        let max_batch_bytes: usize = self.value(flags.max_batch, POSITIVE, positive);
+        if is_truncated && max_batch_bytes < max_event_bytes {
+            let why = format!("must be greater than max event size ({max_event_bytes})");
+            self.refuse_if_given(flags.max_batch, &why);
+        }
+        is_truncated.then_some(TruncateSettings {
+            max_event_bytes,
+            max_batch_bytes,
+        })
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+fn positive(text: &str) -> Option<usize> {
+    number(text).filter(|count| *count > 0)
+}
