@@ -345,7 +345,6 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         profiler: None,
         audit: None,
         spans: None,
-        audit: None,
         clock: system.clock().clone(),
         types: trireme_schema::type_table(),
     };
