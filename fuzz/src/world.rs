@@ -51,10 +51,8 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
 
 /// Every kind that a body may name.
 pub(crate) static KNOWN_KINDS: LazyLock<Arc<KnownKinds>> = LazyLock::new(|| {
-    let all = RESOURCES
-        .iter()
-        .cloned()
-        .chain(trireme_kinds::virtual_resources(&ApiSelection::default()));
+    let not_stored = trireme_kinds::virtual_resources(&ApiSelection::default());
+    let all = RESOURCES.iter().cloned().chain(not_stored);
     let all: Vec<_> = all.map(Arc::new).collect();
     Arc::new(KnownKinds::new(&all, Arc::new(trireme_kinds::other_kinds())))
 });

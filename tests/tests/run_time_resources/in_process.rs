@@ -164,7 +164,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     let addresses = "10.96.0.0/24".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
-        apis: trireme_schema::ApiSelection::default(),
+        apis: trireme_kinds::ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
