@@ -310,7 +310,9 @@ fn tokens_of_service_accounts_tell_what_they_are_bound_to(admin: &Client) {
         "{user}"
     );
     let for_others = status(admin, TOKENS, &json!({ "token": token, "audiences": ["other"] }));
-    let why = format!(r#"token audiences ["vault" "{ISSUER}"] is invalid for the target audiences ["other"]"#);
+    let why = format!(
+        r#"[invalid bearer token, token audiences ["vault" "{ISSUER}"] is invalid for the target audiences ["other"]]"#
+    );
     assert_eq!(for_others, json!({ "user": {}, "error": why }));
     let now = json!({ "gracePeriodSeconds": 0 });
     let gone = admin
@@ -318,6 +320,6 @@ fn tokens_of_service_accounts_tell_what_they_are_bound_to(admin: &Client) {
         .expect("an answer");
     assert_eq!(gone.code, 200, "{}", gone.text());
     let ended = status(admin, TOKENS, &json!({ "token": token }));
-    let why = "service account token has been invalidated";
+    let why = "[invalid bearer token, service account token has been invalidated]";
     assert_eq!(ended, json!({ "user": {}, "error": why }));
 }

@@ -242,7 +242,7 @@ fn run_step(
     differences
 }
 
-/// Repeats a step that says so until the answer has the code that it waits for.
+/// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks.
 fn send_until(
     identities: &Identities<'_>,
     step: &Value,
@@ -256,12 +256,20 @@ fn send_until(
     }
     loop {
         let answer = send_step(identities, step, variables)?;
-        if until.is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
+        let is_it = until.is_none_or(|code| code == u64::from(answer.code)) && has_sought(&answer, step, variables);
+        if is_it || begun.elapsed() >= patience {
             return Ok(answer);
         }
         // Part of the recording: it was asked again and again.
         std::thread::sleep(ASKED_AGAIN_AFTER);
     }
+}
+
+/// Recorded texts have Python's blanks in JSON.
+fn has_sought(answer: &Answer, step: &Value, variables: &HashMap<String, String>) -> bool {
+    let sought = substitute_text(step["seek"].as_str().unwrap_or_default(), variables);
+    let compact = |text: &str| text.replace(' ', "");
+    compact(&answer.text()).contains(&compact(&sought))
 }
 
 /// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, as in kube-apiserver,

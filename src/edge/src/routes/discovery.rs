@@ -64,21 +64,23 @@ pub(super) async fn group(exchange: Current, api: Shared) -> HttpResponse {
 /// `/api/{version}`
 pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse {
     let version = segment(&exchange, 1).to_owned();
-    plain(
-        &exchange,
-        Routed::Yes,
-        api.director.surface().documents().resource_list("", &version),
-    )
+    resource_list(&exchange, &api, "", &version)
 }
 
 /// `/apis/{group}/{version}`
 pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
     let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
-    plain(
-        &exchange,
-        Routed::Yes,
-        api.director.surface().documents().resource_list(&group, &version),
-    )
+    resource_list(&exchange, &api, &group, &version)
+}
+
+/// The resources of a version. A built-in group answers itself for versions that it does not have.
+fn resource_list(exchange: &Exchange, api: &Shared, group: &str, version: &str) -> HttpResponse {
+    let surface = api.director.surface();
+    let list = surface.documents().resource_list(group, version);
+    if list.is_none() && surface.serves_built_in(group) {
+        return respond::finish(exchange, Err(status::resource_not_found()));
+    }
+    plain(exchange, Routed::Yes, list)
 }
 
 fn segment(exchange: &Exchange, index: usize) -> &str {

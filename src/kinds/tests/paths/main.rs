@@ -107,6 +107,7 @@ const NO_FIELDS: &[(&str, &[&str], &str)] = &[
             "aud",
             "exp",
             "iat",
+            "jti",
             "kubernetes.io",
             "nbf",
             "node",
