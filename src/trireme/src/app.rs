@@ -193,7 +193,12 @@ impl App {
                 self.lifecycle.reach(Moment::Ready);
                 shutdown.await;
             }
-            () = &mut shutdown => {}
+            () = &mut shutdown => {
+                // It was ready between two polls, and `/readyz` may have said so.
+                if self.is_ready() {
+                    self.lifecycle.reach(Moment::Ready);
+                }
+            }
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
         self.edge.lifecycle().leave();
@@ -231,10 +236,14 @@ impl App {
     }
 
     async fn until_ready(&self) {
-        let waits = |first: &FirstObjects| first.check().is_err();
-        while !self.director.is_ready() || self.views.check().is_err() || self.first_objects.iter().any(waits) {
+        while !self.is_ready() {
             self.clock.sleep(READINESS_POLL).await;
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        let is_there = |first: &FirstObjects| first.check().is_ok();
+        self.director.is_ready() && self.views.check().is_ok() && self.first_objects.iter().all(is_there)
     }
 }
 
