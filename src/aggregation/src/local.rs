@@ -4,8 +4,15 @@ use serde_json::{Value, json};
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
+use crate::availability::{Availability, time};
+
 /// The author of the registrations, as in kube-apiserver.
 const FIELD_MANAGER: &str = "kube-apiserver";
+
+/// The label of what the server itself registers.
+pub(crate) const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// The value of what is registered at the start, and left alone then.
+const ON_START: &str = "onstart";
 
 /// A group and version that this server serves itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +28,13 @@ pub struct LocalService {
 }
 
 impl LocalService {
-    fn name(&self) -> String {
+    /// The name of the APIService.
+    pub fn name(&self) -> String {
         format!("{}.{}", self.version, self.group)
     }
 
-    fn object(&self) -> Value {
+    /// The APIService, with the label that says how it is kept.
+    pub(crate) fn object(&self, managed: &str) -> Value {
         let mut spec = json!({
             "version": self.version,
             "groupPriorityMinimum": self.group_priority_minimum,
@@ -37,7 +46,7 @@ impl LocalService {
         json!({
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
-            "metadata": { "name": self.name(), "labels": { "kube-aggregator.kubernetes.io/automanaged": "onstart" } },
+            "metadata": { "name": self.name(), "labels": { MANAGED: managed } },
             "spec": spec,
         })
     }
@@ -68,18 +77,15 @@ impl LocalServices {
 
     async fn keep(&self, service: &LocalService) -> Result<(), ApiError> {
         let name = service.name();
-        if self.objects.find("", &name).await?.is_some() || !self.objects.create("", &service.object()).await? {
+        if self.objects.find("", &name).await?.is_some() || !self.objects.create("", &service.object(ON_START)).await? {
             return Ok(());
         }
-        let now = self.objects.registry().now();
-        let status = json!({ "conditions": [{
-            "type": "Available",
-            "status": "True",
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }] });
-        self.objects.merge_status("", &name, &status).await
+        // Nobody is to find the server's own groups unavailable until the duty gets to them.
+        let now = time(self.objects.registry().now());
+        match Availability::local().status_for(&Value::Null, &now) {
+            Some(status) => self.objects.merge_status("", &name, &status).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -96,7 +102,7 @@ mod tests {
             version_priority: 1,
         };
         assert_eq!(
-            core.object(),
+            core.object(ON_START),
             json!({
                 "apiVersion": "apiregistration.k8s.io/v1",
                 "kind": "APIService",

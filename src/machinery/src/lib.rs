@@ -30,7 +30,7 @@ pub mod webhook_answer;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
-pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, version_rank};
 pub use serde_json::Value;
 
 /// The fields of an object or of any struct within it, sorted by name.

@@ -33,7 +33,8 @@ use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, encryption, front, outage, rebalance};
+use crate::reload::Reloader;
+use crate::{aggregation, audit, compaction, encryption, front, outage, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -87,7 +88,10 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
+        let mut files = Reloader::default();
+        let proxy_identity = aggregation::identity(settings, &mut files)?;
+        let (issuer, name) = (tokens.issuer(), instance(settings));
+        let served = resources::start(&system, &store, settings, issuer, name, proxy_identity).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -115,8 +119,9 @@ impl App {
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let own = own.into_iter().chain(served.aggregation.readiness());
         let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
-        let views = own.into_iter().chain(served.authorization.views());
+        let views = own.chain(served.authorization.views());
         let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
@@ -134,6 +139,7 @@ impl App {
                 pki: &pki,
                 tokens: &tokens,
                 identity: identity.name(),
+                files,
             },
             &system,
             &served,
@@ -145,6 +151,7 @@ impl App {
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
+                group: membership.as_ref().map(|membership| membership.group().clone()),
             },
             front::Telemetry {
                 metrics,

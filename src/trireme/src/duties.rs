@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use trireme_actors::ActorSystem;
+use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
@@ -93,7 +94,25 @@ impl Duties<'_> {
             self.keep(SingleKeyController(services)),
             self.keep(self.served.extensions.names()),
             self.keep(self.served.extensions.cleanup()),
+            self.keep(self.availability()?),
+            self.keep(self.custom_services()?),
         ])
+    }
+
+    fn availability(&self) -> Result<AvailabilityController, ResourcesError> {
+        let slices = registry(&self.served.director, "discovery.k8s.io", "endpointslices")?;
+        let remote = self.served.aggregation.remote.clone();
+        Ok(AvailabilityController::new(self.api_services()?, self.core("services")?, slices, remote))
+    }
+
+    fn custom_services(&self) -> Result<CustomServices, ResourcesError> {
+        let definitions = registry(&self.served.director, trireme_extensions::GROUP, trireme_extensions::PLURAL)?;
+        let remote = &self.served.aggregation.remote;
+        Ok(CustomServices::new(self.system, self.api_services()?, definitions, remote))
+    }
+
+    fn api_services(&self) -> Result<RegistryHandle, ResourcesError> {
+        registry(&self.served.director, "apiregistration.k8s.io", "apiservices")
     }
 
     fn repair_reservations(&self) -> Result<RepairReservations, ResourcesError> {

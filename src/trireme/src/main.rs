@@ -1,5 +1,6 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
+mod aggregation;
 mod app;
 mod audit;
 mod authentication;
