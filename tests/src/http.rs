@@ -258,6 +258,13 @@ impl io::Write for Connection {
     }
 }
 
+/// For a connection that is not HTTP any more.
+impl io::Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
 impl Connection {
     /// Sends bytes and reads the answer to them.
     pub fn send_raw(&mut self, bytes: &[u8], method: &str) -> io::Result<Answer> {

@@ -18,6 +18,7 @@
 //! | [`identity_peer`] | issuers of ID tokens |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`review_hook`] | a webhook that answers reviews as it is told |
+//! | [`receiver`] | a scripted HTTPS server: aggregated APIs |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
@@ -31,6 +32,7 @@ pub mod identity_peer;
 pub mod kubectl;
 pub mod ports;
 pub mod process;
+pub mod receiver;
 pub mod recorded;
 pub mod review_hook;
 pub mod server;

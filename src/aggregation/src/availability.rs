@@ -16,6 +16,7 @@ use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
 use trireme_http::client::{Body, ClientError, Protocols, Request, Uri};
 use trireme_machinery::{
     ApiError, GroupVersion,
+    api_service::local_status,
     go_text::quote,
     webhook_address::{named_port, ready_endpoints},
 };
@@ -68,15 +69,6 @@ impl Availability {
             status: "True",
             reason: "Passed",
             message: "all checks passed".to_owned(),
-        }
-    }
-
-    /// That of what this server serves itself.
-    pub(crate) fn local() -> Self {
-        Self {
-            status: "True",
-            reason: "Local",
-            message: "Local APIServices are always available".to_owned(),
         }
     }
 
@@ -134,14 +126,19 @@ impl AvailabilityController {
         let Some(service) = ApiService::read(&object) else {
             return Ok(ReconcileResult::done());
         };
-        let availability = match &service.remote {
-            None => Availability::local(),
-            Some(server) => self.of_remote(server, &service.group_version).await?,
+        let now = time(objects.registry().now());
+        let Some(server) = &service.remote else {
+            // It may have had a server until now.
+            if condition(&object).is_none_or(|before| before["reason"] != "Local") {
+                objects.merge_status("", name, &local_status(&now)).await?;
+            }
+            return Ok(ReconcileResult::done());
         };
+        let availability = self.of_remote(server, &service.group_version).await?;
         let is_available = availability.status == "True";
         let unavailable = metrics::gauge!("aggregator_unavailable_apiservice", "name" => name.to_string());
         unavailable.set(if is_available { 0.0 } else { 1.0 });
-        if let Some(status) = availability.status_for(&object, &time(objects.registry().now())) {
+        if let Some(status) = availability.status_for(&object, &now) {
             objects.merge_status("", name, &status).await?;
             if !is_available {
                 let labels = [("name", name.to_string()), ("reason", availability.reason.to_owned())];
@@ -211,7 +208,7 @@ fn in_words(backend: &Backend, error: &ClientError) -> String {
 }
 
 /// A moment as conditions have it.
-pub(crate) fn time(now: jiff::Timestamp) -> String {
+fn time(now: jiff::Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

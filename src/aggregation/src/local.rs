@@ -4,8 +4,6 @@ use serde_json::{Value, json};
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::availability::{Availability, time};
-
 /// The author of the registrations, as in kube-apiserver.
 const FIELD_MANAGER: &str = "kube-apiserver";
 
@@ -67,7 +65,7 @@ impl LocalServices {
         }
     }
 
-    /// Makes the services that are missing and says of each that it is available.
+    /// Makes the services that are missing.
     pub async fn run(&self) -> Result<(), ApiError> {
         for service in &self.services {
             self.keep(service).await?;
@@ -76,16 +74,10 @@ impl LocalServices {
     }
 
     async fn keep(&self, service: &LocalService) -> Result<(), ApiError> {
-        let name = service.name();
-        if self.objects.find("", &name).await?.is_some() || !self.objects.create("", &service.object(ON_START)).await? {
-            return Ok(());
+        if self.objects.find("", &service.name()).await?.is_none() {
+            self.objects.create("", &service.object(ON_START)).await?;
         }
-        // Nobody is to find the server's own groups unavailable until the duty gets to them.
-        let now = time(self.objects.registry().now());
-        match Availability::local().status_for(&Value::Null, &now) {
-            Some(status) => self.objects.merge_status("", &name, &status).await,
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 

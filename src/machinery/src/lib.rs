@@ -5,6 +5,7 @@
 //! Whatever comes from outside is decoded by [`json`] or [`yaml`] under explicit caps, then held
 //! against its [`schema`].
 
+pub mod api_service;
 pub mod configuration;
 pub mod error;
 pub mod expiring_cache;
