@@ -174,7 +174,10 @@ impl Incoming {
             let (name, value) = line.split_once(':').unwrap_or((&line, ""));
             request.headers.push((name.to_owned(), value.trim().to_owned()));
         }
-        let length = request.header("content-length").next().and_then(|length| length.parse().ok());
+        let length = request
+            .header("content-length")
+            .next()
+            .and_then(|length| length.parse().ok());
         let is_chunked = request.header("transfer-encoding").any(|coding| coding == "chunked");
         if let Some(length) = length {
             request.body = vec![0; length];

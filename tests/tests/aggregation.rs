@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use trireme_tests::StoreChoice;
 use trireme_tests::certificates::Ca;
 use trireme_tests::group::until;
 use trireme_tests::http::{Answer, Body, Client, Request};
 use trireme_tests::receiver::Receiver;
 use trireme_tests::server::{CONTROLLERS, Server};
-use trireme_tests::StoreChoice;
 
 const GROUP: &str = "metal.example.com";
 const VERSION: &str = "/apis/metal.example.com/v1";
@@ -44,7 +44,10 @@ fn script() -> Vec<Value> {
             "/openapi/v3",
             json!({"paths": {"apis/metal.example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/metal.example.com/v1?hash=AB12"}}}),
         ),
-        entry("/openapi/v3/apis/metal.example.com/v1", json!({"openapi": "3.0.0", "info": {"title": "rods"}})),
+        entry(
+            "/openapi/v3/apis/metal.example.com/v1",
+            json!({"openapi": "3.0.0", "info": {"title": "rods"}}),
+        ),
         entry(
             "/openapi/v2",
             json!({
@@ -152,7 +155,9 @@ fn condition(client: &Client) -> Value {
 fn another_server_answers_for_its_group_through_every_replica() {
     let scene = Scene::start();
     scene.register();
-    scene.until_all("the other server answers", |client| get(client, VERSION, None).code == 200);
+    scene.until_all("the other server answers", |client| {
+        get(client, VERSION, None).code == 200
+    });
     assert_eq!(condition(&scene.client())["reason"], "Passed");
     objects_are_passed_on(&scene);
     documents_are_merged(&scene);
@@ -169,7 +174,10 @@ fn objects_are_passed_on(scene: &Scene) {
         assert_eq!(got["certificate"], true, "the proxy shows who it is");
         let headers = &got["headers"];
         assert_eq!(headers["X-Remote-User"], json!(["admin"]));
-        assert_eq!(headers["X-Remote-Group"], json!(["system:masters", "system:authenticated"]));
+        assert_eq!(
+            headers["X-Remote-Group"],
+            json!(["system:masters", "system:authenticated"])
+        );
         assert_eq!(headers["X-Forwarded-For"], json!(["127.0.0.1"]));
         assert!(headers["Authorization"].is_null(), "the token stays here: {headers}");
         let large = json!({"kind": "Rod", "padding": "x".repeat(300_000)});
@@ -201,7 +209,10 @@ fn documents_are_merged(scene: &Scene) {
         let whole = json_of(&client, "/openapi/v2");
         assert!(whole["paths"]["/apis/metal.example.com/v1/rods"].is_object());
         assert_eq!(whole["definitions"]["com.example.Rod"], json!({"type": "object"}));
-        assert!(whole["paths"]["/other/"].is_null(), "what is not of the version stays out");
+        assert!(
+            whole["paths"]["/other/"].is_null(),
+            "what is not of the version stays out"
+        );
         assert!(whole["definitions"]["com.example.Other"].is_null());
         assert!(whole["paths"]["/api/v1/pods"].is_object());
     }
@@ -240,7 +251,9 @@ fn connections_are_passed_on(scene: &Scene) {
 
 /// A group that is not available, and one that is not registered any more.
 fn what_is_gone_is_told(scene: &Scene) {
-    scene.receiver.follow(vec![json!({"path": "*", "status": 500, "raw": "ill", "record": false})]);
+    scene
+        .receiver
+        .follow(vec![json!({"path": "*", "status": 500, "raw": "ill", "record": false})]);
     // Has it looked at again before its time.
     let touched = json!({"metadata": {"labels": {"touched": "1"}}});
     let patch = Request {
@@ -256,7 +269,9 @@ fn what_is_gone_is_told(scene: &Scene) {
         answer.code == 503 && answer.text() == "service unavailable\n"
     });
     assert_eq!(condition(&scene.client())["reason"], "FailedDiscoveryCheck");
-    scene.until_all("discovery is stale", |client| discovered(client)["freshness"] == "Stale");
+    scene.until_all("discovery is stale", |client| {
+        discovered(client)["freshness"] == "Stale"
+    });
     // The rest of the server does not mind: neither those who discover nor the controllers.
     let made = json!({"metadata": {"name": "passing"}});
     let namespaces = "/api/v1/namespaces";
@@ -265,7 +280,9 @@ fn what_is_gone_is_told(scene: &Scene) {
         .client()
         .json("DELETE", "/api/v1/namespaces/passing", &json!({}))
         .expect("an answer");
-    scene.until_all("a namespace goes", |client| get(client, "/api/v1/namespaces/passing", None).code == 404);
+    scene.until_all("a namespace goes", |client| {
+        get(client, "/api/v1/namespaces/passing", None).code == 404
+    });
     let deleted = scene
         .client()
         .json("DELETE", &format!("{API_SERVICES}/v1.metal.example.com"), &json!({}));
@@ -292,7 +309,10 @@ fn probes_name_the_checks_of_aggregation() {
             "autoregister-completion",
             "poststarthook/apiservice-openapi-controller",
         ] {
-            assert!(report.contains(&format!("[+]{check} ok\n")), "{probe}: {check}: {report}");
+            assert!(
+                report.contains(&format!("[+]{check} ok\n")),
+                "{probe}: {check}: {report}"
+            );
         }
     }
 }

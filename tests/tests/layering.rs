@@ -39,7 +39,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &["actors", "machinery", "registry", "flow", "auth", "audit", "http", "aggregation"],
+        &[
+            "actors",
+            "machinery",
+            "registry",
+            "flow",
+            "auth",
+            "audit",
+            "http",
+            "aggregation",
+        ],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.

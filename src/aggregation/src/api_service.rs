@@ -36,11 +36,8 @@ pub(crate) struct RemoteServer {
     /// Whom to believe, or the reason that it cannot be read.
     trust: Result<Trust, String>,
     /// The settings that were made for the identity beside them.
-    tls: ArcSwapOption<(ProxyIdentity, Arc<Tls>)>,
+    tls: ArcSwapOption<(Arc<Option<Identity>>, Arc<Tls>)>,
 }
-
-/// The certificate that is shown to other servers, if there is one.
-pub(crate) type ProxyIdentity = Arc<Option<Identity>>;
 
 impl ApiService {
     fn compile(found: &Item) -> Option<Self> {
@@ -93,7 +90,7 @@ impl RemoteServer {
     }
 
     /// The TLS settings of calls that show this identity.
-    pub(crate) fn tls(&self, identity: &ProxyIdentity) -> Result<Arc<Tls>, String> {
+    pub(crate) fn tls(&self, identity: &Arc<Option<Identity>>) -> Result<Arc<Tls>, String> {
         if let Some(made) = &*self.tls.load()
             && Arc::ptr_eq(&made.0, identity)
         {

@@ -193,7 +193,10 @@ impl AvailabilityController {
         let answered = answered.map_err(|error| failing(format!("Get \"{url}\": {}", in_words(&backend, &error))))?;
         match answered.status().is_success() {
             true => Ok(()),
-            false => Err(failing(format!("bad status from {url}: {}", answered.status().as_u16()))),
+            false => Err(failing(format!(
+                "bad status from {url}: {}",
+                answered.status().as_u16()
+            ))),
         }
     }
 }
@@ -330,9 +333,7 @@ mod tests {
     #[test]
     fn a_service_leads_nowhere_for_a_reason() {
         let service = json!({"spec": {"ports": [{"port": 443, "name": "https"}]}});
-        let slice = |name: &str, ready: bool| {
-            json!({"ports": [{"name": name, "port": 1}], "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]})
-        };
+        let slice = |name: &str, ready: bool| json!({"ports": [{"name": name, "port": 1}], "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]});
         let check = |slices: &[Value], port| {
             missing_endpoints(&service, slices, ("ns", "s", port)).map(|missing| (missing.reason, missing.message))
         };
@@ -344,7 +345,10 @@ mod tests {
         );
         assert_eq!(
             check(&[], 443),
-            text("EndpointsNotFound", "cannot find endpointslices for service/s in \"ns\"")
+            text(
+                "EndpointsNotFound",
+                "cannot find endpointslices for service/s in \"ns\""
+            )
         );
         for slices in [[slice("https", false)], [slice("other", true)]] {
             let message = "endpointslices for service/s in \"ns\" have no addresses with port name \"https\"";

@@ -54,7 +54,9 @@ impl CustomServices {
         let readers = [definitions.reader().clone()];
         Self {
             objects: OwnObjects::new(api_services, "kube-apiserver"),
-            served: View::start(system, "custom-apiservices", readers, || compile_entries(served_versions)),
+            served: View::start(system, "custom-apiservices", readers, || {
+                compile_entries(served_versions)
+            }),
             definitions,
             registered: remote.services().clone(),
             clock: system.clock().clone(),
@@ -142,7 +144,10 @@ impl Controller for CustomServices {
         };
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let versions = definition["spec"]["versions"].as_array();
-        let names = versions.into_iter().flatten().filter_map(|version| version["name"].as_str());
+        let names = versions
+            .into_iter()
+            .flatten()
+            .filter_map(|version| version["name"].as_str());
         let named = names.map(|version| format!("{version}.{group}").into());
         let registered = self.registered.load();
         let of_group = registered

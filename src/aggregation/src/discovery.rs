@@ -76,7 +76,9 @@ fn of_resource_list(list: &Value) -> Vec<Value> {
     let mut resources: Vec<Value> = Vec::new();
     for row in items(list, "resources") {
         let name = row["name"].as_str().unwrap_or_default();
-        let (resource, part) = name.split_once('/').map_or((name, None), |(name, part)| (name, Some(part)));
+        let (resource, part) = name
+            .split_once('/')
+            .map_or((name, None), |(name, part)| (name, Some(part)));
         let at = resources.iter().position(|known| known["resource"] == *resource);
         let Some(part) = part else {
             let mut entry = described(row);
@@ -129,7 +131,11 @@ fn kind(row: &Value) -> Value {
 }
 
 fn scope(row: &Value) -> &'static str {
-    if row["namespaced"] == true { "Namespaced" } else { "Cluster" }
+    if row["namespaced"] == true {
+        "Namespaced"
+    } else {
+        "Cluster"
+    }
 }
 
 #[cfg(test)]

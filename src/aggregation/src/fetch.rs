@@ -16,5 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) async fn fetch(backend: &Backend, request: Request<Body>) -> Result<RemoteAnswer, String> {
     let response = backend.send(request, Protocols::Any, Some(TIMEOUT)).await;
     let response = response.map_err(|error| backend.failure(&error))?;
-    RemoteAnswer::read(response).await.map_err(|error| backend.failure(&error))
+    RemoteAnswer::read(response)
+        .await
+        .map_err(|error| backend.failure(&error))
 }

@@ -27,4 +27,4 @@ pub use custom::CustomServices;
 pub use forward::{Forwarded, REDIRECTED, absolute_location, is_redirect, remove_hop_by_hop};
 pub use local::{LocalService, LocalServices};
 pub use publisher::{Publication, publish};
-pub use remote::{Backend, RemoteError, RemoteServers, RemoteSettings};
+pub use remote::{Backend, ProxyIdentity, RemoteError, RemoteServers, RemoteSettings};

@@ -53,12 +53,20 @@ fn hash_in(index: &Value, version: &GroupVersion) -> Option<String> {
 fn part_of(document: &Value, version: &GroupVersion) -> Value {
     let prefix = format!("/apis/{version}/");
     let paths = document["paths"].as_object();
-    let own = paths.into_iter().flatten().filter(|(path, _)| path.starts_with(&prefix));
-    let paths: Object = own.map(|(path, operations)| (path.clone(), operations.clone())).collect();
+    let own = paths
+        .into_iter()
+        .flatten()
+        .filter(|(path, _)| path.starts_with(&prefix));
+    let paths: Object = own
+        .map(|(path, operations)| (path.clone(), operations.clone()))
+        .collect();
     let mut names = BTreeSet::new();
     let mut unread = references(&Value::Object(paths.clone()));
     while let Some(name) = unread.pop() {
-        if let Some(definition) = document["definitions"].get(&name).filter(|_| names.insert(name.clone())) {
+        if let Some(definition) = document["definitions"]
+            .get(&name)
+            .filter(|_| names.insert(name.clone()))
+        {
             unread.extend(references(definition));
         }
     }
@@ -121,8 +129,7 @@ mod tests {
     #[test]
     fn the_hash_is_in_the_index() {
         let version = GroupVersion::new("g", "v1");
-        let index =
-            |url: &str| json!({ "paths": { "apis/g/v1": { "serverRelativeURL": url }, "version": {} } });
+        let index = |url: &str| json!({ "paths": { "apis/g/v1": { "serverRelativeURL": url }, "version": {} } });
         let hash = |url: &str| hash_in(&index(url), &version);
         assert_eq!(hash("/openapi/v3/apis/g/v1?hash=AB").as_deref(), Some("AB"));
         assert_eq!(hash("/openapi/v3/apis/g/v1").as_deref(), Some(""));

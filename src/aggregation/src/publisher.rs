@@ -175,7 +175,12 @@ impl Publisher {
         };
         let now = self.clock.now();
         documents.was_asked = true;
-        let failure = fetched.discovery.as_ref().err().or(fetched.openapi.as_ref().err()).cloned();
+        let failure = fetched
+            .discovery
+            .as_ref()
+            .err()
+            .or(fetched.openapi.as_ref().err())
+            .cloned();
         if let Ok(discovery) = fetched.discovery {
             documents.discovery = discovery.into();
         }

@@ -5,18 +5,22 @@ use std::{fmt, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use trireme_actors::ActorSystem;
 use trireme_http::client::{
-    Body, Call, Client, ClientError, ClientSettings, Endpoint, Identity, Protocols, Request, Response, ResponseBody, Tls,
+    Body, Call, Client, ClientError, ClientSettings, Endpoint, Identity, Protocols, Request, Response, ResponseBody,
+    Tls,
 };
-use trireme_registry::{Readiness, RegistryHandle, ServiceResolver, View};
+use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
 
-use crate::api_service::{self, ApiServices, RemoteServer};
+use crate::api_service::{self, ApiServices, OWN_GROUP, RemoteServer};
+
+/// The certificate that is shown to other servers, if there is one; replaced when its files change.
+pub type ProxyIdentity = Arc<ArcSwap<Option<Identity>>>;
 
 /// The settings of the way to other servers.
 pub struct RemoteSettings {
     /// Finds the servers behind services.
     pub services: ServiceResolver,
-    /// The certificate that is shown to them; replaced when its files change.
-    pub identity: Arc<ArcSwap<Option<Identity>>>,
+    /// Shows them who this is.
+    pub identity: ProxyIdentity,
     /// True if redirects are not passed on.
     pub rejects_redirects: bool,
 }
@@ -54,17 +58,22 @@ pub struct Backend {
 }
 
 impl RemoteServers {
-    /// Starts to follow APIServices.
-    pub fn start(system: &ActorSystem, registry: &RegistryHandle, settings: RemoteSettings) -> Self {
+    /// Starts to follow APIServices, as soon as they are served.
+    pub fn start(system: &ActorSystem, surface: &PublishedSurface, settings: RemoteSettings) -> Self {
         // Whether a server is there is looked at all the time: a breaker would keep it away when it is back.
         let client = ClientSettings {
             breaker: None,
             ..ClientSettings::default()
         };
-        let client = Client::new("aggregated-servers", client, system.clock().clone(), system.tasks().clone());
-        let readers = [registry.reader().clone()];
+        let client = Client::new(
+            "aggregated-servers",
+            client,
+            system.clock().clone(),
+            system.tasks().clone(),
+        );
+        let sources = vec![surface.resource(OWN_GROUP, "v1", "apiservices")];
         Self(Arc::new(Inner {
-            services: View::start(system, "apiservices", readers, api_service::fold),
+            services: View::start_when_served(system, "apiservices", sources, api_service::fold),
             settings,
             client,
         }))
@@ -85,7 +94,9 @@ impl RemoteServers {
     /// Reports whether an APIService is there and available.
     pub fn is_available(&self, name: &str) -> bool {
         let services = self.0.services.load();
-        services.find(name).is_some_and(|service| service.available == Some(true))
+        services
+            .find(name)
+            .is_some_and(|service| service.available == Some(true))
     }
 
     pub(crate) fn services(&self) -> &ApiServices {

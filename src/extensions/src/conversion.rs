@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 use trireme_http::client::{
     Body, Call, Client, Endpoint, Method, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
 };
-use trireme_machinery::{
-    ApiError, GroupVersion, Reason,
-    webhook_address::WebhookAddress,
-};
+use trireme_machinery::{ApiError, GroupVersion, Reason, webhook_address::WebhookAddress};
 use trireme_registry::{Converter, ObjectSchema as _, ServiceResolver};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};

@@ -105,7 +105,10 @@ pub fn resolve_endpoint(
     port: u16,
     offset: usize,
 ) -> Result<(String, u16), String> {
-    let kind = service.pointer("/spec/type").and_then(Value::as_str).unwrap_or_default();
+    let kind = service
+        .pointer("/spec/type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
         return Err(format!("unsupported service type \"{kind}\""));
     }
@@ -165,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_service_leads_to_a_ready_endpoint_of_its_port() {
-        let service = json!({"spec": {"type": "ClusterIP", "ipFamilies": ["IPv6"], "ports": [{"port": 443, "name": "https"}]}});
+        let service =
+            json!({"spec": {"type": "ClusterIP", "ipFamilies": ["IPv6"], "ports": [{"port": 443, "name": "https"}]}});
         let slice = |family: &str, address: &str, ready: bool| {
             json!({
                 "addressType": family,

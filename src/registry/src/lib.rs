@@ -64,8 +64,8 @@ pub use definition::{
     StorageMediaType, SubresourceDefinition, SubresourceKind,
 };
 pub use director::{
-    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource,
-    ResourceLookup, Route, ServedResource, VirtualCall, VirtualResource,
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
+    ServedResource, VirtualCall, VirtualResource,
 };
 pub use documents::Documents;
 pub use event_kind::EventKind;

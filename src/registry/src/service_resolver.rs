@@ -57,12 +57,7 @@ impl ServiceResolver {
         }
     }
 
-    async fn read_service(
-        &self,
-        namespace: &str,
-        name: &str,
-        freshness: Freshness,
-    ) -> Result<Option<Value>, ApiError> {
+    async fn read_service(&self, namespace: &str, name: &str, freshness: Freshness) -> Result<Option<Value>, ApiError> {
         let target = Target {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

@@ -5,17 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use trireme_actors::ActorSystem;
-use trireme_aggregation::{
-    LocalService, LocalServices, Publication, RemoteServers, RemoteSettings, publish,
-};
+use trireme_aggregation::{LocalService, LocalServices, Publication, RemoteServers, RemoteSettings, publish};
 use trireme_cluster::Group;
 use trireme_edge::{Health, Probes};
-use trireme_http::client::{Identity, Tls, TlsOptions};
-use trireme_registry::{DirectorHandle, Readiness, RegistryHandle};
-
-use crate::build_error::BuildError;
-use crate::reload::{Current, Reloader};
-use crate::settings::Settings;
+use trireme_registry::{DirectorHandle, Readiness};
 
 /// The interval at which registration is tried again until the store takes it.
 const REGISTRATION_RETRY: Duration = Duration::from_millis(200);
@@ -38,13 +31,8 @@ struct Registration {
 
 impl Aggregation {
     /// Starts to follow APIServices and to publish what other servers serve.
-    pub(crate) fn start(
-        system: &ActorSystem,
-        director: &DirectorHandle,
-        registry: &RegistryHandle,
-        settings: RemoteSettings,
-    ) -> Self {
-        let remote = RemoteServers::start(system, registry, settings);
+    pub(crate) fn start(system: &ActorSystem, director: &DirectorHandle, settings: RemoteSettings) -> Self {
+        let remote = RemoteServers::start(system, director.published(), settings);
         Self {
             publication: publish(system, remote.clone(), director.clone()),
             remote,
@@ -65,7 +53,9 @@ impl Aggregation {
         let services = local_services(director);
         let registration = Arc::clone(&self.registration);
         // Set once: the server registers its groups at its start alone.
-        let _ = registration.names.set(services.iter().map(LocalService::name).collect());
+        let _ = registration
+            .names
+            .set(services.iter().map(LocalService::name).collect());
         let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());
         let run = async move {
             while let Err(error) = local.run().await {
@@ -90,10 +80,22 @@ impl Aggregation {
         let completion = self.clone();
         let routes = self.publication.clone();
         let checks: Vec<(&str, Box<dyn Fn() -> bool + Send + Sync>)> = vec![
-            ("poststarthook/start-kube-aggregator-informers", Box::new(move || view.is_ready())),
-            ("poststarthook/apiservice-status-local-available-controller", Box::new(judged(true))),
-            ("poststarthook/apiservice-status-remote-available-controller", Box::new(judged(false))),
-            ("poststarthook/apiservice-registration-controller", Box::new(move || routes.has_routes())),
+            (
+                "poststarthook/start-kube-aggregator-informers",
+                Box::new(move || view.is_ready()),
+            ),
+            (
+                "poststarthook/apiservice-status-local-available-controller",
+                Box::new(judged(true)),
+            ),
+            (
+                "poststarthook/apiservice-status-remote-available-controller",
+                Box::new(judged(false)),
+            ),
+            (
+                "poststarthook/apiservice-registration-controller",
+                Box::new(move || routes.has_routes()),
+            ),
             ("poststarthook/apiservice-discovery-controller", self.documents()),
             (
                 "poststarthook/kube-apiserver-autoregistration",
@@ -146,24 +148,4 @@ fn local_services(director: &DirectorHandle) -> Vec<LocalService> {
         }
     }
     services
-}
-
-/// The certificate that other servers see, as it is in its files now.
-pub(crate) fn identity(settings: &Settings, files: &mut Reloader) -> Result<Current<Option<Identity>>, BuildError> {
-    let pair = settings.aggregation.proxy_client.as_ref();
-    let paths = pair.map(|pair| vec![pair.certificate.clone(), pair.key.clone()]);
-    files.load("proxy-client", paths.unwrap_or_default(), |contents| {
-        let [certificate, key] = contents else { return Ok(None) };
-        let identity = Some(Identity {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        });
-        let options = TlsOptions {
-            trust: trireme_http::client::Trust::Anybody,
-            identity: identity.clone(),
-            ..TlsOptions::default()
-        };
-        Tls::new(&options).map_err(BuildError::ProxyClient)?;
-        Ok(identity)
-    })
 }

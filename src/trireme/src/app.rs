@@ -28,13 +28,13 @@ use crate::lifecycle::{Lifecycle, Moment};
 use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
+use crate::reload::Reloader;
 use crate::replicas::{Facts, Observed};
 use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::reload::Reloader;
-use crate::{aggregation, audit, compaction, encryption, front, outage, rebalance};
+use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -89,9 +89,9 @@ impl App {
         }
         let tokens = TokenKeys::read(settings, &pki)?;
         let mut files = Reloader::default();
-        let proxy_identity = aggregation::identity(settings, &mut files)?;
+        let identity_for_proxies = proxy_identity::load(settings, &mut files)?;
         let (issuer, name) = (tokens.issuer(), instance(settings));
-        let served = resources::start(&system, &store, settings, issuer, name, proxy_identity).await?;
+        let served = resources::start(&system, &store, settings, issuer, name, identity_for_proxies).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing

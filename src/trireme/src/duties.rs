@@ -102,13 +102,27 @@ impl Duties<'_> {
     fn availability(&self) -> Result<AvailabilityController, ResourcesError> {
         let slices = registry(&self.served.director, "discovery.k8s.io", "endpointslices")?;
         let remote = self.served.aggregation.remote.clone();
-        Ok(AvailabilityController::new(self.api_services()?, self.core("services")?, slices, remote))
+        Ok(AvailabilityController::new(
+            self.api_services()?,
+            self.core("services")?,
+            slices,
+            remote,
+        ))
     }
 
     fn custom_services(&self) -> Result<CustomServices, ResourcesError> {
-        let definitions = registry(&self.served.director, trireme_extensions::GROUP, trireme_extensions::PLURAL)?;
+        let definitions = registry(
+            &self.served.director,
+            trireme_extensions::GROUP,
+            trireme_extensions::PLURAL,
+        )?;
         let remote = &self.served.aggregation.remote;
-        Ok(CustomServices::new(self.system, self.api_services()?, definitions, remote))
+        Ok(CustomServices::new(
+            self.system,
+            self.api_services()?,
+            definitions,
+            remote,
+        ))
     }
 
     fn api_services(&self) -> Result<RegistryHandle, ResourcesError> {

@@ -138,7 +138,13 @@ pub(crate) async fn start(
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
-    let authenticators = authentication::start(settings, system, (keys.tokens, keys.identity), director, &mut keys.files)?;
+    let authenticators = authentication::start(
+        settings,
+        system,
+        (keys.tokens, keys.identity),
+        director,
+        &mut keys.files,
+    )?;
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
@@ -180,9 +186,10 @@ pub(crate) async fn start(
     if let Some(file) = &settings.authorization.file {
         let authorization = served.authorization.clone();
         let controller = ConfigController::new("apiserver_authorization_config_controller", keys.identity);
-        keys.files.follow_configuration("authorization-config", file.clone(), controller, move |content| {
-            authorization.reload(content).map_err(BuildError::Authorization)
-        })?;
+        keys.files
+            .follow_configuration("authorization-config", file.clone(), controller, move |content| {
+                authorization.reload(content).map_err(BuildError::Authorization)
+            })?;
     }
     keys.files.start(system);
     Ok(Edge::build(config, rooms)?)

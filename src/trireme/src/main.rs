@@ -23,6 +23,7 @@ mod outage;
 mod pki;
 mod probe;
 mod profiling;
+mod proxy_identity;
 mod rebalance;
 mod reload;
 mod replicas;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
-use trireme_aggregation::RemoteSettings;
+use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
-use trireme_http::client::{BreakerSettings, Client, ClientSettings, Identity};
+use trireme_http::client::{BreakerSettings, Client, ClientSettings};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::GroupResource;
 use trireme_registry::{
@@ -19,9 +19,7 @@ use trireme_registry::{
 use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
 
-use crate::{
-    aggregation::Aggregation, authorization::Authorization, image_review, reload::Current, settings::Settings,
-};
+use crate::{aggregation::Aggregation, authorization::Authorization, image_review, settings::Settings};
 
 /// Why the resources could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +63,7 @@ pub(crate) async fn start(
     settings: &Settings,
     tokens: TokenIssuer,
     instance: String,
-    proxy_identity: Current<Option<Identity>>,
+    proxy_identity: ProxyIdentity,
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
@@ -126,9 +124,8 @@ pub(crate) async fn start(
         identity: proxy_identity,
         rejects_redirects: settings.aggregation.rejects_redirects,
     };
-    let api_services = registry(&director, "apiregistration.k8s.io", "apiservices")?;
     Ok(Served {
-        aggregation: Aggregation::start(system, &director, &api_services, remote),
+        aggregation: Aggregation::start(system, &director, remote),
         extensions: extensions.ok_or(ResourcesError::NotServed(trireme_extensions::PLURAL))?,
         director,
         addresses: kind_settings.addresses,

@@ -172,7 +172,11 @@ impl Scenario {
             told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
         }
         if let Some((script, receiver)) = &receiver {
-            told.extend(script.difference(receiver, &normalizer, self.steps.len()).take(DIFFERENCES_TOLD));
+            told.extend(
+                script
+                    .difference(receiver, &normalizer, self.steps.len())
+                    .take(DIFFERENCES_TOLD),
+            );
         }
         if self.own_namespace {
             // What is left over does no harm: every scenario has a namespace of its own.
@@ -362,6 +366,8 @@ fn send_step(
     );
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    // As the recording client, which names no coding that it takes.
+    let recorded = ("Accept-Encoding".to_owned(), "identity".to_owned());
     let headers = step["headers"].as_object().into_iter().flatten();
     let headers: Vec<(String, String)> = headers
         .map(|(name, value)| {
@@ -370,6 +376,7 @@ fn send_step(
                 substitute_text(value.as_str().unwrap_or_default(), variables),
             )
         })
+        .chain([recorded])
         .collect();
     client.send(&Request {
         method,

@@ -8,11 +8,7 @@ use trireme_http::client::{
     Body, Call, ClientError, Endpoint, HeaderValue, Method, Protocols, RemoteAnswer, Request, Response, ResponseBody,
     Uri, header,
 };
-use trireme_machinery::{
-    go_text::quote,
-    webhook_address::WebhookAddress,
-    webhook_answer::read_answer,
-};
+use trireme_machinery::{go_text::quote, webhook_address::WebhookAddress, webhook_answer::read_answer};
 
 use super::{
     WebhookParts,

@@ -25,7 +25,9 @@ use std::sync::Arc;
 
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
-use trireme_registry::{Entries, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item};
+use trireme_registry::{
+    Entries, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item,
+};
 
 use self::configuration::{Configuration, WebhookKind};
 use crate::{matching, namespaces::Namespaces};

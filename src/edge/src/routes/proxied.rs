@@ -170,7 +170,11 @@ impl PassedRequest<'_> {
         let deadline = self.exchange.deadline.get()?;
         let left = deadline.saturating_duration_since(self.api.clock.now());
         let is_discovery = !self.exchange.info.is_resource;
-        Some(if is_discovery { left.min(DISCOVERY_TIMEOUT) } else { left })
+        Some(if is_discovery {
+            left.min(DISCOVERY_TIMEOUT)
+        } else {
+            left
+        })
     }
 
     fn answer(&self, response: Response<ResponseBody>, pump: Option<Pump>, authority: &str) -> HttpResponse {
@@ -321,7 +325,10 @@ mod tests {
         let query = |raw: &str| encoded(&Query::parse(Some(raw)).expect("a query"));
         assert_eq!(query("x=1&y=a%20b&x=2"), "?x=1&x=2&y=a+b");
         assert_eq!(query("q"), "?q=");
-        assert_eq!(query("labelSelector=a%3Db,c!=%C3%A4"), "?labelSelector=a%3Db%2Cc%21%3D%C3%A4");
+        assert_eq!(
+            query("labelSelector=a%3Db,c!=%C3%A4"),
+            "?labelSelector=a%3Db%2Cc%21%3D%C3%A4"
+        );
         assert_eq!(query(""), "");
     }
 }

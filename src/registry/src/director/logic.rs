@@ -7,10 +7,7 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::{
-    handle::Installed,
-    virtual_resource::VirtualResource,
-};
+use super::{handle::Installed, virtual_resource::VirtualResource};
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     documents::Documents,

@@ -145,10 +145,13 @@ impl Documents {
 impl VersionEntry {
     /// The place of the version in its group.
     fn place(&self, version: &str) -> VersionPlace {
-        let priorities = self.resources.iter().map(|resource| match resource.definition.is_custom {
-            true => CUSTOM_VERSION_PRIORITY,
-            false => resource.version().priority,
-        });
+        let priorities = self
+            .resources
+            .iter()
+            .map(|resource| match resource.definition.is_custom {
+                true => CUSTOM_VERSION_PRIORITY,
+                false => resource.version().priority,
+            });
         (priorities.max().unwrap_or_default(), version_rank(version))
     }
 
