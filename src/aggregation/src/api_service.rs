@@ -15,7 +15,7 @@ pub(crate) const OWN_GROUP: &str = "apiregistration.k8s.io";
 const DEFAULT_PORT: u16 = 443;
 
 /// All APIServices by name.
-pub(crate) type ApiServices = View<Entries<ApiService>>;
+pub(crate) type ApiServiceView = View<Entries<ApiService>>;
 
 /// An APIService.
 pub(crate) struct ApiService {
@@ -25,11 +25,11 @@ pub(crate) struct ApiService {
     /// The status of the condition `Available`, if there is one.
     pub(crate) available: Option<bool>,
     /// The other server; `None` if this one answers.
-    pub(crate) remote: Option<RemoteServer>,
+    pub(crate) remote: Option<ServiceTarget>,
 }
 
 /// The server behind an APIService.
-pub(crate) struct RemoteServer {
+pub(crate) struct ServiceTarget {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) port: u16,
@@ -58,12 +58,12 @@ impl ApiService {
             group_priority: priority("groupPriorityMinimum"),
             version_priority: priority("versionPriority"),
             available: condition(object).map(|condition| condition["status"] == "True"),
-            remote: service.map(|service| RemoteServer::read(service, spec)),
+            remote: service.map(|service| ServiceTarget::read(service, spec)),
         })
     }
 
     /// Reports whether requests go to another server: the core group, and that of APIServices, are always served here.
-    pub(crate) fn proxied(&self) -> Option<&RemoteServer> {
+    pub(crate) fn proxied(&self) -> Option<&ServiceTarget> {
         let group = &*self.group_version.group;
         let is_ours = group.is_empty() || group == OWN_GROUP;
         self.remote.as_ref().filter(|_| !is_ours)
@@ -76,7 +76,7 @@ pub(crate) fn condition(object: &Value) -> Option<&Value> {
     conditions.iter().find(|condition| condition["type"] == "Available")
 }
 
-impl RemoteServer {
+impl ServiceTarget {
     fn read(service: &Value, spec: &Value) -> Self {
         let text = |name: &str| service.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let port = service.get("port").and_then(Value::as_u64);

@@ -27,9 +27,9 @@ use trireme_registry::{
 };
 
 use crate::{
-    api_service::{ApiService, RemoteServer, condition},
+    api_service::{ApiService, ServiceTarget, condition},
     forward,
-    remote::{Backend, RemoteServers},
+    remote::{RemoteBackend, RemoteServers},
 };
 
 /// The interval at which servers are looked at that nothing is heard of.
@@ -151,7 +151,7 @@ impl AvailabilityController {
         })
     }
 
-    async fn of_remote(&self, server: &RemoteServer, version: &GroupVersion) -> Result<Availability, ApiError> {
+    async fn of_remote(&self, server: &ServiceTarget, version: &GroupVersion) -> Result<Availability, ApiError> {
         let (namespace, name, port) = server.key();
         let resolver = self.remote.resolver();
         let Some(service) = resolver.service(namespace, name).await? else {
@@ -171,7 +171,7 @@ impl AvailabilityController {
     }
 
     /// Asks the server several times at once; one answer is enough.
-    async fn discover(&self, server: &RemoteServer, version: &GroupVersion) -> Result<(), String> {
+    async fn discover(&self, server: &ServiceTarget, version: &GroupVersion) -> Result<(), String> {
         let path = format!("/apis/{version}");
         let mut tries: FuturesUnordered<_> = (0..TRIES).map(|_| self.try_once(server, &path)).collect();
         let mut last = Ok(());
@@ -184,7 +184,7 @@ impl AvailabilityController {
         last
     }
 
-    async fn try_once(&self, server: &RemoteServer, path: &str) -> Result<(), String> {
+    async fn try_once(&self, server: &ServiceTarget, path: &str) -> Result<(), String> {
         let backend = self.remote.backend_of(server).await?;
         let url = format!("{}{path}", backend.origin());
         let failing = |why: String| format!("failing or missing response from {url}: {why}");
@@ -201,7 +201,7 @@ impl AvailabilityController {
     }
 }
 
-fn in_words(backend: &Backend, error: &ClientError) -> String {
+fn in_words(backend: &RemoteBackend, error: &ClientError) -> String {
     match error {
         ClientError::Timeout { .. } => {
             "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned()

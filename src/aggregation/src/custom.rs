@@ -18,7 +18,7 @@ use trireme_registry::{
 };
 
 use crate::{
-    api_service::ApiServices,
+    api_service::ApiServiceView,
     local::{LocalService, MANAGED},
     remote::RemoteServers,
 };
@@ -37,7 +37,7 @@ const ALWAYS: &str = "true";
 pub struct CustomServices {
     objects: OwnObjects,
     definitions: RegistryHandle,
-    registered: ApiServices,
+    registered: ApiServiceView,
     /// The versions that each definition serves.
     served: View<Entries<Vec<GroupVersion>>>,
     clock: Clock,

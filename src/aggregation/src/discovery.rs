@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_http::client::RemoteAnswer;
 use trireme_machinery::GroupVersion;
 
-use crate::{availability::own_request, fetch::fetch, remote::Backend};
+use crate::{availability::own_request, fetch::fetch, remote::RemoteBackend};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -19,7 +19,7 @@ pub(crate) fn stale(version: &str) -> String {
 ///
 /// # Errors
 /// If it does not answer with either.
-pub(crate) async fn entry(backend: &Backend, version: &GroupVersion) -> Result<String, String> {
+pub(crate) async fn entry(backend: &RemoteBackend, version: &GroupVersion) -> Result<String, String> {
     let answer = fetch(backend, own_request("/apis", &[MASTERS], Some(AGGREGATED))?).await?;
     let is_aggregated = answer.content_type.contains("as=APIGroupDiscoveryList");
     let found = match answer.code {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trireme_http::client::{Body, Protocols, RemoteAnswer, Request};
 
-use crate::remote::Backend;
+use crate::remote::RemoteBackend;
 
 /// The time that a document may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If there is none.
-pub(crate) async fn fetch(backend: &Backend, request: Request<Body>) -> Result<RemoteAnswer, String> {
+pub(crate) async fn fetch(backend: &RemoteBackend, request: Request<Body>) -> Result<RemoteAnswer, String> {
     let response = backend.send(request, Protocols::Any, Some(TIMEOUT)).await;
     let response = response.map_err(|error| backend.failure(&error))?;
     RemoteAnswer::read(response)

@@ -3,7 +3,7 @@
 //! ```text
 //!  APIServices ──view──► RemoteServers ──► Publisher ─► Director: routes, discovery, OpenAPI
 //!       ▲                     │
-//!       │ Available           └──► Backend: requests of clients, passed on by the edge
+//!       │ Available           └──► RemoteBackend: requests of clients, passed on by the edge
 //!  AvailabilityController (duty) ─ looks at services, endpoints and /apis/GROUP/VERSION
 //! ```
 //! Every group and version that this server serves itself is registered as a local APIService: built-in ones at the start
@@ -27,4 +27,4 @@ pub use custom::CustomServices;
 pub use forward::{Forwarded, REDIRECTED, absolute_location, is_redirect, remove_hop_by_hop};
 pub use local::{LocalService, LocalServices};
 pub use publisher::{Publication, publish};
-pub use remote::{Backend, ProxyIdentity, RemoteError, RemoteServers, RemoteSettings};
+pub use remote::{ProxyIdentity, RemoteBackend, RemoteError, RemoteServers, RemoteSettings};

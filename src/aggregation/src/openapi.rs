@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{GroupVersion, Object};
 use trireme_registry::{ProxiedOpenApi, documents::Document};
 
-use crate::{availability::own_request, fetch::fetch, remote::Backend};
+use crate::{availability::own_request, fetch::fetch, remote::RemoteBackend};
 
 const JSON: Option<&str> = Some("application/json");
 const REFERENCE: &str = "#/definitions/";
@@ -17,7 +17,7 @@ const REFERENCE: &str = "#/definitions/";
 /// # Errors
 /// If it does not answer.
 pub(crate) async fn documents(
-    backend: &Backend,
+    backend: &RemoteBackend,
     version: &GroupVersion,
     before: &Arc<ProxiedOpenApi>,
 ) -> Result<Arc<ProxiedOpenApi>, String> {

@@ -30,10 +30,10 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// How far the work is. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Publication(Arc<Progress>);
+pub struct Publication(Arc<PublicationProgress>);
 
 #[derive(Debug, Default)]
-struct Progress {
+struct PublicationProgress {
     has_routes: AtomicBool,
     has_documents: AtomicBool,
 }
@@ -79,17 +79,17 @@ pub fn publish(system: &ActorSystem, remote: RemoteServers, director: DirectorHa
 struct Publisher {
     remote: RemoteServers,
     director: DirectorHandle,
-    documents: HashMap<Arc<str>, Documents>,
+    documents: HashMap<Arc<str>, RemoteDocuments>,
     published: Vec<ProxiedVersion>,
-    fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, Fetched)>>,
+    fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, FetchedDocuments)>>,
     progress: Publication,
     clock: Clock,
 }
 
 /// The documents of an APIService.
-struct Documents {
+struct RemoteDocuments {
     /// The server that they are from, and whether it is available.
-    source: Source,
+    source: DocumentSource,
     discovery: Arc<str>,
     openapi: Arc<ProxiedOpenApi>,
     /// When to ask for them again; `None` while they are asked for.
@@ -100,7 +100,7 @@ struct Documents {
 
 /// The facts of an APIService on which its documents depend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Source {
+struct DocumentSource {
     namespace: String,
     name: String,
     port: u16,
@@ -108,8 +108,8 @@ struct Source {
 }
 
 /// The documents that have come.
-struct Fetched {
-    source: Source,
+struct FetchedDocuments {
+    source: DocumentSource,
     discovery: Result<String, String>,
     openapi: Result<Arc<ProxiedOpenApi>, String>,
 }
@@ -140,14 +140,16 @@ impl Publisher {
         self.documents
             .retain(|name, _| services.find(name).is_some_and(|service| service.proxied().is_some()));
         for (name, service) in services.iter() {
-            let Some(source) = Source::of(service) else { continue };
+            let Some(source) = DocumentSource::of(service) else {
+                continue;
+            };
             let documents = self
                 .documents
                 .entry(Arc::clone(name))
-                .or_insert_with(|| Documents::unknown(source.clone(), &service.group_version, now));
+                .or_insert_with(|| RemoteDocuments::unknown(source.clone(), &service.group_version, now));
             if documents.source != source {
                 let was_asked = documents.was_asked;
-                *documents = Documents::unknown(source, &service.group_version, now);
+                *documents = RemoteDocuments::unknown(source, &service.group_version, now);
                 documents.was_asked = was_asked;
             }
             if documents.due.is_some_and(|due| due <= now) {
@@ -168,7 +170,7 @@ impl Publisher {
     }
 
     /// Takes documents over, unless they are from a server of before.
-    fn take(&mut self, name: &Arc<str>, fetched: Fetched) {
+    fn take(&mut self, name: &Arc<str>, fetched: FetchedDocuments) {
         let documents = self.documents.get_mut(name);
         let Some(documents) = documents.filter(|documents| documents.source == fetched.source) else {
             return;
@@ -235,7 +237,7 @@ impl Publisher {
     }
 }
 
-impl Source {
+impl DocumentSource {
     fn of(service: &ApiService) -> Option<Self> {
         let (namespace, name, port) = service.proxied()?.key();
         Some(Self {
@@ -247,8 +249,8 @@ impl Source {
     }
 }
 
-impl Documents {
-    fn unknown(source: Source, version: &GroupVersion, now: Instant) -> Self {
+impl RemoteDocuments {
+    fn unknown(source: DocumentSource, version: &GroupVersion, now: Instant) -> Self {
         Self {
             source,
             discovery: discovery::stale(&version.version).into(),
@@ -263,24 +265,24 @@ impl Documents {
 /// A look at the documents of one server.
 struct Asking {
     remote: RemoteServers,
-    source: Source,
+    source: DocumentSource,
     version: GroupVersion,
     openapi: Arc<ProxiedOpenApi>,
 }
 
 impl Asking {
-    async fn ask(self, name: &str) -> Fetched {
+    async fn ask(self, name: &str) -> FetchedDocuments {
         let backend = match self.remote.available(name).await {
             Ok(backend) => backend,
             Err(error) => {
-                return Fetched {
+                return FetchedDocuments {
                     source: self.source,
                     discovery: Err(error.to_string()),
                     openapi: Err(error.to_string()),
                 };
             }
         };
-        Fetched {
+        FetchedDocuments {
             discovery: discovery::entry(&backend, &self.version).await,
             openapi: openapi::documents(&backend, &self.version, &self.openapi).await,
             source: self.source,

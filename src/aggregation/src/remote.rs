@@ -10,7 +10,7 @@ use trireme_http::client::{
 };
 use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
 
-use crate::api_service::{self, ApiServices, OWN_GROUP, RemoteServer};
+use crate::api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget};
 
 /// The certificate that is shown to other servers, if there is one; replaced when its files change.
 pub type ProxyIdentity = Arc<ArcSwap<Option<Identity>>>;
@@ -27,10 +27,10 @@ pub struct RemoteSettings {
 
 /// The other API servers. Cheap to clone.
 #[derive(Clone)]
-pub struct RemoteServers(Arc<Inner>);
+pub struct RemoteServers(Arc<SharedServers>);
 
-struct Inner {
-    services: ApiServices,
+struct SharedServers {
+    services: ApiServiceView,
     settings: RemoteSettings,
     client: Client,
 }
@@ -50,7 +50,7 @@ pub enum RemoteError {
 }
 
 /// Another server, found and ready to be called.
-pub struct Backend {
+pub struct RemoteBackend {
     endpoint: Endpoint,
     tls: Arc<Tls>,
     client: Client,
@@ -72,7 +72,7 @@ impl RemoteServers {
             system.tasks().clone(),
         );
         let sources = vec![surface.resource(OWN_GROUP, "v1", "apiservices")];
-        Self(Arc::new(Inner {
+        Self(Arc::new(SharedServers {
             services: View::start_when_served(system, "apiservices", sources, api_service::fold),
             settings,
             client,
@@ -99,7 +99,7 @@ impl RemoteServers {
             .is_some_and(|service| service.available == Some(true))
     }
 
-    pub(crate) fn services(&self) -> &ApiServices {
+    pub(crate) fn services(&self) -> &ApiServiceView {
         &self.0.services
     }
 
@@ -111,7 +111,7 @@ impl RemoteServers {
     ///
     /// # Errors
     /// If it is not, or cannot be called.
-    pub async fn available(&self, service: &str) -> Result<Backend, RemoteError> {
+    pub async fn available(&self, service: &str) -> Result<RemoteBackend, RemoteError> {
         let services = self.0.services.load();
         let found = services.find(service).filter(|service| service.available == Some(true));
         let server = found.and_then(|service| service.proxied());
@@ -130,24 +130,24 @@ impl RemoteServers {
     ///
     /// # Errors
     /// If it cannot be called.
-    pub(crate) async fn backend_of(&self, server: &RemoteServer) -> Result<Backend, String> {
+    pub(crate) async fn backend_of(&self, server: &ServiceTarget) -> Result<RemoteBackend, String> {
         let endpoint = self.endpoint(server).await?;
         Ok(self.backend(endpoint, self.tls(server)?))
     }
 
-    fn tls(&self, server: &RemoteServer) -> Result<Arc<Tls>, String> {
+    fn tls(&self, server: &ServiceTarget) -> Result<Arc<Tls>, String> {
         server.tls(&self.0.settings.identity.load_full())
     }
 
-    async fn endpoint(&self, server: &RemoteServer) -> Result<Endpoint, String> {
+    async fn endpoint(&self, server: &ServiceTarget) -> Result<Endpoint, String> {
         let resolver = &self.0.settings.services;
         let (host, port) = resolver.resolve(&server.namespace, &server.name, server.port).await?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         Endpoint::parse(&format!("https://{host}:{port}")).map_err(|error| error.to_string())
     }
 
-    fn backend(&self, endpoint: Endpoint, tls: Arc<Tls>) -> Backend {
-        Backend {
+    fn backend(&self, endpoint: Endpoint, tls: Arc<Tls>) -> RemoteBackend {
+        RemoteBackend {
             endpoint,
             tls,
             client: self.0.client.clone(),
@@ -162,7 +162,7 @@ impl fmt::Debug for RemoteServers {
     }
 }
 
-impl Backend {
+impl RemoteBackend {
     /// Scheme, host and port.
     pub fn origin(&self) -> String {
         self.endpoint.to_string()

@@ -18,12 +18,12 @@ const REGISTRATION_RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct Aggregation {
     pub(crate) remote: RemoteServers,
     publication: Publication,
-    registration: Arc<Registration>,
+    registration: Arc<LocalRegistration>,
 }
 
 /// The registration of what the server itself serves.
 #[derive(Default)]
-struct Registration {
+struct LocalRegistration {
     is_done: AtomicBool,
     /// The names of all, once they are known.
     names: std::sync::OnceLock<Vec<String>>,

@@ -16,7 +16,7 @@ use futures_util::{
 };
 use tokio::sync::mpsc;
 use trireme_aggregation::{
-    Backend, Forwarded, REDIRECTED, RemoteError, absolute_location, is_redirect, remove_hop_by_hop,
+    Forwarded, REDIRECTED, RemoteBackend, RemoteError, absolute_location, is_redirect, remove_hop_by_hop,
 };
 use trireme_http::{
     client::{Body, HeaderMap, HeaderValue, Protocols, Request, Response, ResponseBody, Upgraded, header},
@@ -98,7 +98,7 @@ fn refusal(error: &RemoteError) -> HttpResponse {
 struct PassedRequest<'p> {
     exchange: &'p Exchange,
     api: &'p Shared,
-    backend: &'p Backend,
+    backend: &'p RemoteBackend,
 }
 
 impl PassedRequest<'_> {
