@@ -31,13 +31,13 @@ impl Message for FlushAuditor {
 
 /// The end of a write.
 struct EventsWritten {
-    outcome: WriteOutcome,
+    outcome: AuditLosses,
     askers: Vec<Reply<bool>>,
 }
 
 /// What a write has not stored.
 #[derive(Default)]
-struct WriteOutcome {
+struct AuditLosses {
     /// Events that the backend has lost.
     lost: usize,
     /// True if an event was too large to be written; that is counted already.
@@ -45,7 +45,7 @@ struct WriteOutcome {
     error: Option<BackendError>,
 }
 
-impl WriteOutcome {
+impl AuditLosses {
     fn add(&mut self, events: usize, written: Result<(), BackendError>) {
         if let Err(error) = written {
             self.lost += events;
@@ -165,7 +165,7 @@ impl Auditor {
         let count = events.len();
         self.writing += 1;
         turn.detach(self.write(events), move |outcome| EventsWritten {
-            outcome: outcome.unwrap_or_else(|panic| WriteOutcome {
+            outcome: outcome.unwrap_or_else(|panic| AuditLosses {
                 lost: count,
                 has_too_large: false,
                 error: Some(BackendError(panic.to_string())),
@@ -174,10 +174,10 @@ impl Auditor {
         });
     }
 
-    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, WriteOutcome> {
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, AuditLosses> {
         let (backend, truncate) = (Arc::clone(&self.backend), self.settings.truncate);
         async move {
-            let (count, mut outcome) = (events.len(), WriteOutcome::default());
+            let (count, mut outcome) = (events.len(), AuditLosses::default());
             let batches = match truncate {
                 Some(truncate) => truncate::batches(events, truncate),
                 None => vec![events],
