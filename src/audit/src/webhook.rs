@@ -97,7 +97,9 @@ mod tests {
     #[test]
     fn events_are_posted_as_a_list_of_the_api() {
         for count in [1, 2] {
-            let events = vec![Arc::new(event(AuditStage::ResponseComplete)); count];
+            let events: Vec<_> = (0..count)
+                .map(|_| Arc::new(event(AuditStage::ResponseComplete)))
+                .collect();
             let mut list: Value = serde_json::from_slice(&list(&events)).expect("it is JSON");
             let items = list["items"].take();
             assert_eq!(items.as_array().map(Vec::len), Some(count));
