@@ -27,7 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("flow", &["actors", "machinery"]),
     ("auth", &["actors", "cel", "machinery", "registry", "http"]),
     ("admission", &["actors", "cel", "machinery", "registry", "http"]),
-    ("audit", &["actors", "machinery"]),
+    ("audit", &["actors", "machinery", "http"]),
     (
         "extensions",
         &["actors", "machinery", "registry", "cel", "http", "cluster", "duties"],

@@ -43,6 +43,8 @@ const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 /// In-flight requests get this long to finish once nothing new is accepted, as in kube-apiserver.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+/// Audit backends get this long to take what is left: some attempts, and then the process ends without them.
+const AUDIT_PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which readiness is polled until it is reached.
 const READINESS_POLL: Duration = Duration::from_millis(10);
 
@@ -218,7 +220,10 @@ impl App {
         }
         self.edge.shutdown(self.shutdown.watch_grace + DRAIN_PATIENCE).await;
         self.lifecycle.reach(Moment::InFlightRequestsDrained);
-        self.audit.flush().await;
+        let flush_end = self.clock.now() + AUDIT_PATIENCE;
+        if self.clock.timeout_at(flush_end, self.audit.flush()).await.is_none() {
+            tracing::error!("audit events are lost: their backend does not take them");
+        }
         if let Some(spans) = self.spans {
             spans.flush().await;
         }

@@ -41,7 +41,7 @@ use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
 
-pub(crate) use audit::AuditSettings;
+pub(crate) use audit::{AuditSettings, AuditWebhook};
 pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
 pub(crate) use encryption::{Encryption, parse as parse_encryption};
