@@ -183,18 +183,25 @@ impl Incoming {
             request.body = vec![0; length];
             stream.read_exact(&mut request.body)?;
         }
-        while is_chunked {
-            let size = line(stream)?.unwrap_or_default();
-            let size = usize::from_str_radix(size.trim(), 16).unwrap_or_default();
-            let mut piece = vec![0; size];
-            stream.read_exact(&mut piece)?;
-            line(stream)?;
-            request.body.extend(piece);
-            if size == 0 {
-                break;
-            }
+        if is_chunked {
+            request.body = chunks(stream)?;
         }
         Ok(Some(request))
+    }
+}
+
+fn chunks(stream: &mut Stream) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let size = line(stream)?.unwrap_or_default();
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or_default();
+        let mut piece = vec![0; size];
+        stream.read_exact(&mut piece)?;
+        line(stream)?;
+        body.extend(piece);
+        if size == 0 {
+            return Ok(body);
+        }
     }
 }
 
