@@ -21,6 +21,9 @@ pub(crate) struct Aggregation {
     registration: Arc<LocalRegistration>,
 }
 
+/// Says whether some work of the start is done.
+type IsDone = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The registration of what the server itself serves.
 #[derive(Default)]
 struct LocalRegistration {
@@ -79,7 +82,7 @@ impl Aggregation {
         let registration = Arc::clone(&self.registration);
         let completion = self.clone();
         let routes = self.publication.clone();
-        let checks: Vec<(&str, Box<dyn Fn() -> bool + Send + Sync>)> = vec![
+        let checks: Vec<(&str, IsDone)> = vec![
             (
                 "poststarthook/start-kube-aggregator-informers",
                 Box::new(move || view.is_ready()),
@@ -118,7 +121,7 @@ impl Aggregation {
     }
 
     /// The check that every server has been asked for its documents.
-    fn documents(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+    fn documents(&self) -> IsDone {
         let publication = self.publication.clone();
         Box::new(move || publication.has_documents())
     }
