@@ -316,3 +316,27 @@ fn probes_name_the_checks_of_aggregation() {
         }
     }
 }
+
+#[test]
+fn other_servers_are_told_by_whom_to_be_asked() {
+    let server = Server::start(StoreChoice::Embedded);
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    until("it is published", PATIENCE, || {
+        get(&server.client(), path, None).code == 200
+    });
+    let data = json_of(&server.client(), path)["data"].clone();
+    let pki = server.data_dir().join("pki");
+    let ca = std::fs::read_to_string(pki.join("front-proxy-ca.crt")).expect("the CA of proxies");
+    let published = data["requestheader-client-ca-file"].as_str().unwrap_or_default();
+    assert_eq!(published.trim(), ca.trim().replace("\r\n", "\n"));
+    assert!(data["client-ca-file"].is_string());
+    for (key, list) in [
+        ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+    ] {
+        assert_eq!(data[key], list, "{key}");
+    }
+}
