@@ -15,7 +15,7 @@ use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns::{self, column, documented, or_none},
     kind::Kind,
-    pod_template::{self, Capabilities},
+    pod_template::{self, Capabilities, drop_disabled_at},
     values::{keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent,
@@ -103,6 +103,10 @@ impl Strategy for DaemonSets {
         default_template(spec);
     }
 
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
+    }
+
     fn conversion_error(&self, object: &Value) -> Option<String> {
         let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
         parse_int(given.as_str()?).err()
@@ -132,12 +136,9 @@ impl Strategy for DaemonSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
-        let mut errors = self.validate(context, new);
-        if let Some(spec) = new.get("spec") {
-            validate_daemon_set_spec(self.capabilities, spec, &mut errors);
-        }
+        let mut errors = ErrorList::new();
         validate_immutable_selector(new, old, &mut errors);
+        errors.extend(self.validate(context, new));
         errors
     }
 

@@ -8,7 +8,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns,
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{keep_field, struct_mut},
     workload::{
         count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
@@ -49,6 +49,10 @@ impl Strategy for ReplicaSets {
         default_template(struct_mut(object, "spec"));
     }
 
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "replicas": 0 });
     }
@@ -69,9 +73,7 @@ impl Strategy for ReplicaSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
-        errors.extend(self.validate(context, new));
         validate_immutable_selector(new, old, &mut errors);
         errors
     }
