@@ -104,7 +104,11 @@ impl ObjectLookup {
         if let Some(objects) = self.last().of(&page.items) {
             return Ok(objects);
         }
-        let objects: Arc<[Value]> = page.items.iter().map(|found| item::parse(found)).collect::<Result<_, _>>()?;
+        let objects: Arc<[Value]> = page
+            .items
+            .iter()
+            .map(|found| item::parse(found))
+            .collect::<Result<_, _>>()?;
         if page.items.len() <= MOST_KEPT {
             *self.last() = DecodedList {
                 items: page.items,

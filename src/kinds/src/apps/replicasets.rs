@@ -58,7 +58,8 @@ impl Strategy for ReplicaSets {
         let path = Path::new("spec");
         if let Some(spec) = object.get("spec") {
             validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
-            validate_selector(spec, &path, "ReplicaSet", &mut errors);
+            // As kube-apiserver calls it here.
+            validate_selector(spec, &path, "deployment", &mut errors);
             validate_pod_template_spec_for_replica_set(self.capabilities, spec, &path, "ReplicaSet", &mut errors);
         }
         errors
@@ -129,7 +130,7 @@ mod tests {
                 &[
                     "spec.replicas: Invalid value: -2: must be greater than or equal to 0",
                     "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
-                    "spec.selector: Invalid value: {}: empty selector is invalid for ReplicaSet",
+                    "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
                 ],
             ),
             (

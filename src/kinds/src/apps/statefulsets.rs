@@ -1,5 +1,7 @@
 //! StatefulSets (`pkg/registry/apps/statefulset`, `pkg/apis/apps/validation`).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
@@ -324,6 +326,8 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
                 errors,
             );
         }
+        // A second time, as kube-apiserver does.
+        pod_template::validate_template_metadata(template, &at, errors);
     }
     validate_restart_policy_always(template, &at, "StatefulSet", errors);
 }
@@ -335,9 +339,10 @@ fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
     let Some(pod) = template.get_mut("spec").filter(|_| !claims.is_empty()) else {
         return template;
     };
-    let names: Vec<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
+    // The volume of a name that two claims have is that of either.
+    let names: BTreeSet<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
     let mut volumes = items(pod, "volumes").to_vec();
-    volumes.retain(|volume| !names.contains(&text(volume, "name")));
+    volumes.retain(|volume| !names.contains(text(volume, "name")));
     let claimed = names
         .iter()
         .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));

@@ -205,7 +205,10 @@ fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: 
         let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
         match kind {
             "IPv4" | "IPv6" => {
-                let messages = names::ip(address);
+                let messages = match kind {
+                    "IPv6" => names::canonical_ip(address),
+                    _ => names::ip(address),
+                };
                 if messages.is_empty() {
                     validate_address_family(address, kind, path, errors);
                     validate_endpoint_ip(address, &at, errors);
