@@ -212,9 +212,9 @@ impl Writer {
         let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
         Ok(if through_scale {
-            Update::new(request, ThroughScale::Patch(patcher))
+            Update::new(request, ThroughScale::Patch(patcher), Vec::new())
         } else {
-            Update::new(request, patcher)
+            Update::new(request, patcher, Vec::new())
         })
     }
 }
