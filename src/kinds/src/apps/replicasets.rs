@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -45,6 +45,10 @@ struct ReplicaSets {
 }
 
 impl Strategy for ReplicaSets {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         default_template(struct_mut(object, "spec"));
     }
@@ -70,9 +74,7 @@ impl Strategy for ReplicaSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
-        errors.extend(self.validate(context, new));
         validate_immutable_selector(new, old, &mut errors);
         errors
     }

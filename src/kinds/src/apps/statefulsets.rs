@@ -7,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -57,6 +57,10 @@ struct StatefulSets {
 }
 
 impl Strategy for StatefulSets {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
@@ -96,7 +100,7 @@ impl Strategy for StatefulSets {
                 spec,
                 Checks {
                     capabilities: self.capabilities,
-                    service_name: true,
+                    immutable: true,
                     templates: true,
                 },
                 &mut errors,
@@ -119,7 +123,7 @@ impl Strategy for StatefulSets {
             old,
             Checks {
                 capabilities: self.capabilities,
-                service_name: false,
+                immutable: false,
                 templates: true,
             },
             &mut old_errors,
@@ -128,7 +132,7 @@ impl Strategy for StatefulSets {
             new,
             Checks {
                 capabilities: self.capabilities,
-                service_name: false,
+                immutable: false,
                 templates: old_errors.is_empty(),
             },
             &mut errors,
@@ -206,7 +210,8 @@ fn fixed_fields(spec: &Value) -> Map<String, Value> {
 #[derive(Clone, Copy)]
 struct Checks {
     capabilities: Capabilities,
-    service_name: bool,
+    /// Those of the fields that no update may change: the service's name and the claims.
+    immutable: bool,
     templates: bool,
 }
 
@@ -233,7 +238,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
     }
     validate_selector(spec, &path, "statefulset", errors);
     validate_pod_template_spec_for_stateful_set(spec, &path, checks, errors);
-    if checks.templates {
+    if checks.immutable {
         let path = path.child("volumeClaimTemplates");
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
@@ -244,7 +249,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         }
     }
     let service = text(spec, "serviceName");
-    if checks.service_name && !service.is_empty() {
+    if checks.immutable && !service.is_empty() {
         let at = path.child("serviceName");
         errors.extend(
             names::dns1123_label(service)

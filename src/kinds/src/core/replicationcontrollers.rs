@@ -6,7 +6,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -55,6 +55,10 @@ struct ReplicationControllers {
 }
 
 impl Strategy for ReplicationControllers {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn name_check(&self) -> NameCheck {
         names::name_is_long_name
     }

@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, LABEL_SELECTOR, PrintedField, PrintedShape},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{validate_nonnegative_fields, validate_optional_label_selector},
@@ -122,8 +122,8 @@ impl Strategy for Budgets {
         false
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

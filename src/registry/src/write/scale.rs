@@ -191,7 +191,7 @@ impl ThroughScale {
         let mut managers = ScaleManagers::new(writer, request, &current.object)?;
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
-            Self::Patch(patcher) => patcher.apply(old.clone(), &writer.known_kinds.load())?,
+            Self::Patch(patcher) => patcher.apply(&old, &writer.known_kinds.load())?,
             Self::Apply { applied, warnings } => (managers.apply(&old, applied)?, warnings.clone()),
         };
         if !matches!(self, Self::Apply { .. }) {
