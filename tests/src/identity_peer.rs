@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256, SigningKey as _};
-use rustls::pki_types::PrivateKeyDer;
+use rcgen::{KeyPair, PKCS_RSA_SHA256, SigningKey as _};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::certificates::Ca;
+use crate::peer;
 
 /// The authority that recordings have in the place of this peer's.
 const RECORDED: &str = "127.0.0.1:21051";
@@ -35,35 +37,19 @@ pub struct IdentityPeer {
 impl IdentityPeer {
     /// Starts serving on a free port of 127.0.0.1, with a certificate of a CA of its own.
     pub fn start() -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca = params.self_signed(&key).expect("signed").pem();
-        let issuer = Issuer::new(params, key);
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
-        let certificate = params.signed_by(&key, &issuer).expect("signed");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the defaults fit")
-            .with_no_client_auth();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let tls = tls
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("they fit");
+        let ca = Ca::new("issuers");
+        let tls = peer::tls(&ca.issue("issuers"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let key_set = Arc::new(Mutex::new(Value::Null));
         let peer = Self {
             port,
-            ca,
+            ca: ca.pem,
             dir: TempDir::new().expect("a directory"),
             key_set: Arc::clone(&key_set),
             keys: Mutex::default(),
         };
         peer.rotate_key();
-        let tls = Arc::new(tls);
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let (tls, key_set) = (Arc::clone(&tls), Arc::clone(&key_set));

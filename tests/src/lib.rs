@@ -17,10 +17,13 @@
 //! | [`wire`] | the way to a server, to be cut |
 //! | [`identity_peer`] | issuers of ID tokens |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
+//! | [`audit_receiver`] | takes audit events, or refuses to |
 //! | [`review_hook`] | a webhook that answers reviews as it is told |
+//! | [`receiver`] | a scripted HTTPS server: aggregated APIs |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
+pub mod audit_receiver;
 pub mod bad_input;
 pub mod balancer;
 pub mod canary;
@@ -29,8 +32,10 @@ pub mod group;
 pub mod http;
 pub mod identity_peer;
 pub mod kubectl;
+mod peer;
 pub mod ports;
 pub mod process;
+pub mod receiver;
 pub mod recorded;
 pub mod review_hook;
 pub mod server;

@@ -3,7 +3,7 @@
 //! Recorded scenarios speak to it in steps `HOOK POST /set` (the answers of the named paths from now on) and `HOOK GET /calls`
 //! (what was asked since, which is then forgotten). Without an answer a review is neither allowed nor authenticated.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+
+use crate::peer::PeerRequest;
 
 /// Listens on this machine, without TLS, until this is dropped.
 #[derive(Debug)]
@@ -125,30 +127,14 @@ impl HookState {
     /// Answers the requests of a connection until it ends.
     fn serve(&self, connection: &TcpStream) -> std::io::Result<()> {
         let mut reader = BufReader::new(connection);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            let target = line.split(' ').nth(1).unwrap_or_default().to_owned();
-            let mut headers = Map::new();
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line)?;
-                let Some((name, value)) = line.trim_end().split_once(": ") else {
-                    break;
-                };
-                headers.insert(name.to_ascii_lowercase(), value.into());
-            }
-            let length = headers.get("content-length").and_then(Value::as_str).unwrap_or("0");
-            let mut body = vec![0; length.parse().unwrap_or_default()];
-            reader.read_exact(&mut body)?;
-            let (code, body) = self.answer(&target, &headers, &serde_json::from_slice(&body).unwrap_or_default());
+        while let Some(request) = PeerRequest::read(&mut reader)? {
+            let (code, body) = self.answer(&request.target, &request.headers, &request.body);
             let length = body.len();
             let head =
                 format!("HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
             (&mut &*connection).write_all((head + &body).as_bytes())?;
         }
+        Ok(())
     }
 
     fn answer(&self, target: &str, headers: &Map<String, Value>, review: &Value) -> (u64, String) {

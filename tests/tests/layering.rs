@@ -27,16 +27,28 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("flow", &["actors", "machinery"]),
     ("auth", &["actors", "cel", "machinery", "registry", "http"]),
     ("admission", &["actors", "cel", "machinery", "registry", "http"]),
-    ("audit", &["actors", "machinery"]),
+    ("audit", &["actors", "machinery", "http"]),
     (
         "extensions",
         &["actors", "machinery", "registry", "cel", "http", "cluster", "duties"],
     ),
-    ("aggregation", &["machinery", "registry"]),
+    (
+        "aggregation",
+        &["actors", "machinery", "registry", "http", "cluster", "duties"],
+    ),
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &["actors", "machinery", "registry", "flow", "auth", "audit", "http"],
+        &[
+            "actors",
+            "machinery",
+            "registry",
+            "flow",
+            "auth",
+            "audit",
+            "http",
+            "aggregation",
+        ],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.

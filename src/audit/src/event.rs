@@ -104,12 +104,24 @@ pub struct AuditEvent {
     pub annotations: BTreeMap<String, String>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TypeMeta {
+    kind: &'static str,
+    api_version: &'static str,
+}
+
+const TYPE_META: TypeMeta = TypeMeta {
+    kind: "Event",
+    api_version: "audit.k8s.io/v1",
+};
+
 /// The fields before the bodies, in the order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventHead<'a> {
-    kind: &'static str,
-    api_version: &'static str,
+    #[serde(flatten)]
+    type_meta: Option<TypeMeta>,
     level: AuditLevel,
     #[serde(rename = "auditID")]
     audit_id: &'a str,
@@ -143,10 +155,18 @@ struct EventTail<'a> {
 impl AuditEvent {
     /// Writes the event as an object of `audit.k8s.io/v1`, without a line break.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        self.write(Some(TYPE_META), out);
+    }
+
+    /// Writes the event as an item of a list, which says of what kind its items are.
+    pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
+        self.write(None, out);
+    }
+
+    fn write(&self, type_meta: Option<TypeMeta>, out: &mut Vec<u8>) {
         let request = &*self.request;
         let head = EventHead {
-            kind: "Event",
-            api_version: "audit.k8s.io/v1",
+            type_meta,
             level: request.level,
             audit_id: request.id.as_str(),
             stage: self.stage,

@@ -21,6 +21,7 @@ mod metrics;
 mod policy;
 mod sink;
 mod truncate;
+mod webhook;
 
 pub use event::{AuditEvent, EventUser, ObjectReference, RequestFacts};
 pub use id::AuditId;
@@ -30,3 +31,4 @@ pub use metrics::{observe_level, observe_rejected_request};
 pub use policy::{AuditPolicy, AuditPolicyError, AuditedRequest, AuditedSubject, RequestAuditConfig};
 pub use sink::{Audit, AuditBackend, AuditSink, BackendError, BatchSettings, Mode, SinkError, SinkSettings, Throttle};
 pub use truncate::TruncateSettings;
+pub use webhook::WebhookBackend;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use trireme_actors::Clock;
-use trireme_http::client::{Client, ClientError, RemoteServer};
+use trireme_http::client::{Client, ClientError, RemoteServer, RetryWaits};
 use trireme_machinery::webhook_answer::read_answer;
 
 const AGENT: &str = "kube-apiserver";
@@ -13,9 +13,6 @@ const AGENT: &str = "kube-apiserver";
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// As `DefaultAuthWebhookRetryBackoff`.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const FACTOR: f64 = 1.5;
-const JITTER: f64 = 0.2;
-const ATTEMPTS: usize = 5;
 
 /// The server of a webhook and the client that calls it.
 #[derive(Clone)]
@@ -69,21 +66,19 @@ impl ReviewWebhook {
         mut observe: impl FnMut(Option<&Unanswered>, Duration),
     ) -> Result<Value, String> {
         let body = Bytes::from(review.to_string());
-        let mut wait = self.first_wait;
-        let mut attempt = 1;
+        let mut waits = RetryWaits::beginning_with(self.first_wait);
         loop {
             let started = self.clock.now();
             let answered = self.post(body.clone(), timeout).await;
             observe(answered.as_ref().err(), self.clock.now() - started);
-            match answered {
-                Err(unanswered) if unanswered.is_transient && attempt < ATTEMPTS => {}
-                answered => return answered.map_err(|unanswered| unanswered.text),
-            }
-            self.clock
-                .sleep(wait.mul_f64(1.0 + JITTER * rand::random::<f64>()))
-                .await;
-            wait = wait.mul_f64(FACTOR);
-            attempt += 1;
+            let wait = match &answered {
+                Err(unanswered) if unanswered.is_transient => waits.next(),
+                _ => None,
+            };
+            let Some(wait) = wait else {
+                return answered.map_err(|unanswered| unanswered.text);
+            };
+            self.clock.sleep(wait).await;
         }
     }
 

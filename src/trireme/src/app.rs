@@ -28,12 +28,13 @@ use crate::lifecycle::{Lifecycle, Moment};
 use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
+use crate::reload::Reloader;
 use crate::replicas::{Facts, Observed};
 use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, encryption, front, outage, rebalance};
+use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -42,6 +43,8 @@ const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 /// In-flight requests get this long to finish once nothing new is accepted, as in kube-apiserver.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+/// Audit backends get this long to take what is left: some attempts, and then the process ends without them.
+const AUDIT_PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which readiness is polled until it is reached.
 const READINESS_POLL: Duration = Duration::from_millis(10);
 
@@ -87,7 +90,10 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
+        let mut files = Reloader::default();
+        let identity_for_proxies = proxy_identity::load(settings, &pki, &mut files)?;
+        let (issuer, name) = (tokens.issuer(), instance(settings));
+        let served = resources::start(&system, &store, settings, issuer, name, identity_for_proxies).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -106,6 +112,7 @@ impl App {
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
             client_cas: front::client_cas(settings, &pki),
+            front_proxies: proxy_identity::published(settings, &pki),
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
@@ -115,8 +122,9 @@ impl App {
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let own = own.into_iter().chain(served.aggregation.readiness());
         let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
-        let views = own.into_iter().chain(served.authorization.views());
+        let views = own.chain(served.authorization.views());
         let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
@@ -134,6 +142,7 @@ impl App {
                 pki: &pki,
                 tokens: &tokens,
                 identity: identity.name(),
+                files,
             },
             &system,
             &served,
@@ -145,6 +154,7 @@ impl App {
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
+                group: membership.as_ref().map(|membership| membership.group().clone()),
             },
             front::Telemetry {
                 metrics,
@@ -211,7 +221,10 @@ impl App {
         }
         self.edge.shutdown(self.shutdown.watch_grace + DRAIN_PATIENCE).await;
         self.lifecycle.reach(Moment::InFlightRequestsDrained);
-        self.audit.flush().await;
+        let flush_end = self.clock.now() + AUDIT_PATIENCE;
+        if self.clock.timeout_at(flush_end, self.audit.flush()).await.is_none() {
+            tracing::error!("audit events are lost: their backend does not take them");
+        }
         if let Some(spans) = self.spans {
             spans.flush().await;
         }

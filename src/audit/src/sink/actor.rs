@@ -31,9 +31,27 @@ impl Message for FlushAuditor {
 
 /// The end of a write.
 struct EventsWritten {
-    events: usize,
-    outcome: Result<(), BackendError>,
+    outcome: AuditLosses,
     askers: Vec<Reply<bool>>,
+}
+
+/// What a write has not stored.
+#[derive(Default)]
+struct AuditLosses {
+    /// Events that the backend has lost.
+    lost: usize,
+    /// True if an event was too large to be written; that is counted already.
+    has_too_large: bool,
+    error: Option<BackendError>,
+}
+
+impl AuditLosses {
+    fn add(&mut self, events: usize, written: Result<(), BackendError>) {
+        if let Err(error) = written {
+            self.lost += events;
+            self.error = Some(error);
+        }
+    }
 }
 
 impl Message for EventsWritten {
@@ -147,28 +165,28 @@ impl Auditor {
         let count = events.len();
         self.writing += 1;
         turn.detach(self.write(events), move |outcome| EventsWritten {
-            events: count,
-            outcome: outcome.unwrap_or_else(|lost| Err(BackendError(lost.to_string()))),
+            outcome: outcome.unwrap_or_else(|panic| AuditLosses {
+                lost: count,
+                has_too_large: false,
+                error: Some(BackendError(panic.to_string())),
+            }),
             askers,
         });
     }
 
-    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
-        let Some(truncate) = self.settings.truncate else {
-            return self.backend.write(events);
-        };
-        let backend = Arc::clone(&self.backend);
+    fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, AuditLosses> {
+        let (backend, truncate) = (Arc::clone(&self.backend), self.settings.truncate);
         async move {
-            let count = events.len();
-            let batches = truncate::batches(events, truncate);
-            let kept: usize = batches.iter().map(Vec::len).sum();
+            let (count, mut outcome) = (events.len(), AuditLosses::default());
+            let batches = match truncate {
+                Some(truncate) => truncate::batches(events, truncate),
+                None => vec![events],
+            };
+            outcome.has_too_large = batches.iter().map(Vec::len).sum::<usize>() < count;
             for batch in batches {
-                backend.write(batch).await?;
+                outcome.add(batch.len(), backend.write(batch).await);
             }
-            if kept < count {
-                return Err(BackendError("an event is too large".to_owned()));
-            }
-            Ok(())
+            outcome
         }
         .boxed()
     }
@@ -213,15 +231,15 @@ impl Receive<FlushAuditor> for Auditor {
 }
 
 impl Receive<EventsWritten> for Auditor {
-    fn receive(&mut self, written: EventsWritten, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+    fn receive(&mut self, EventsWritten { outcome, askers }: EventsWritten, _: Reply<()>, turn: &mut Turn<'_, Self>) {
         self.writing -= 1;
-        if let Err(error) = &written.outcome {
-            metrics::observe_lost(self.backend.plugin(), written.events);
+        if let Some(error) = &outcome.error {
             let plugin = self.backend.plugin();
-            tracing::error!(plugin, %error, events = written.events, "audit events could not be stored");
+            metrics::observe_lost(plugin, outcome.lost);
+            tracing::error!(plugin, %error, events = outcome.lost, "audit events could not be stored");
         }
-        let is_stored = written.outcome.is_ok();
-        written.askers.into_iter().for_each(|asker| asker.send(is_stored));
+        let is_stored = outcome.error.is_none() && !outcome.has_too_large;
+        askers.into_iter().for_each(|asker| asker.send(is_stored));
         self.go_on(turn);
     }
 }

@@ -22,6 +22,7 @@ mod error;
 mod outbound;
 mod pool;
 mod remote;
+mod retry;
 mod tls;
 mod upgraded;
 
@@ -34,5 +35,6 @@ pub use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Ur
 pub use outbound::{Call, Client, ClientSettings};
 pub use pool::{BreakerSnapshot, EndpointSnapshot};
 pub use remote::{RemoteAnswer, RemoteServer, RemoteServerError};
+pub use retry::RetryWaits;
 pub use tls::{Identity, Tls, TlsOptions, TlsOptionsError, Trust};
 pub use upgraded::Upgraded;

@@ -1,8 +1,9 @@
 //! What is recorded of requests, and where: `--audit-…`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use trireme_audit::{AuditPolicy, LogSettings, Mode, TruncateSettings};
+use trireme_http::client::RemoteServer;
 
 /// The policy and the backends. Nothing is recorded without one of each.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +12,8 @@ pub(crate) struct AuditSettings {
     pub(crate) policy: Option<Arc<AuditPolicy>>,
     /// The log.
     pub(crate) log: Option<AuditLog>,
+    /// The server that events are posted to.
+    pub(crate) webhook: Option<AuditWebhook>,
 }
 
 /// The log backend.
@@ -18,6 +21,19 @@ pub(crate) struct AuditSettings {
 pub(crate) struct AuditLog {
     /// The file.
     pub(crate) log: LogSettings,
+    /// Who waits for it.
+    pub(crate) mode: Mode,
+    /// Bounds on sizes, if there are any.
+    pub(crate) truncate: Option<TruncateSettings>,
+}
+
+/// The webhook backend.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditWebhook {
+    /// The server.
+    pub(crate) server: RemoteServer,
+    /// The time before events are posted a second time.
+    pub(crate) initial_backoff: Duration,
     /// Who waits for it.
     pub(crate) mode: Mode,
     /// Bounds on sizes, if there are any.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use trireme_audit::{AuditLogFormat, AuditPolicy, BatchSettings, LogSettings, Mode, Throttle, TruncateSettings};
 
 use super::{DURATION, Reader};
-use crate::settings::audit::{AuditLog, AuditSettings};
+use crate::kubeconfig;
+use crate::settings::audit::{AuditLog, AuditSettings, AuditWebhook};
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
 use crate::settings::values::duration;
@@ -46,12 +47,27 @@ const LOG: Flags = Flags {
     version: "audit-log-version",
 };
 
+const WEBHOOK: Flags = Flags {
+    mode: "audit-webhook-mode",
+    buffer_size: "audit-webhook-batch-buffer-size",
+    max_size: "audit-webhook-batch-max-size",
+    max_wait: "audit-webhook-batch-max-wait",
+    throttle: "audit-webhook-batch-throttle-enable",
+    qps: "audit-webhook-batch-throttle-qps",
+    burst: "audit-webhook-batch-throttle-burst",
+    truncates: "audit-webhook-truncate-enabled",
+    max_event: "audit-webhook-truncate-max-event-size",
+    max_batch: "audit-webhook-truncate-max-batch-size",
+    version: "audit-webhook-version",
+};
+
 impl Reader {
     /// The policy and the backends.
     pub(super) fn audit(&mut self) -> AuditSettings {
         AuditSettings {
             policy: self.audit_policy().map(Arc::new),
             log: self.audit_log(),
+            webhook: self.audit_webhook(),
         }
     }
 
@@ -95,6 +111,28 @@ impl Reader {
                 max_age_days,
                 compress,
             },
+            mode,
+            truncate,
+        })
+    }
+
+    /// All flags are read even without a kubeconfig, as those of the log.
+    fn audit_webhook(&mut self) -> Option<AuditWebhook> {
+        let initial_backoff = self.value("audit-webhook-initial-backoff", DURATION, duration);
+        let deprecated = self.optional("audit-webhook-batch-initial-backoff", DURATION, duration);
+        let is_replaced = self.layers.is_said("audit-webhook-initial-backoff");
+        let (mode, truncate) = (self.audit_mode(&WEBHOOK), self.audit_truncate(&WEBHOOK));
+        let Given { origin, text } = self.layers.given("audit-webhook-config-file")?;
+        let server = kubeconfig::webhook(Path::new(&text)).map_err(|error| {
+            self.errors.push(SettingError {
+                origin,
+                value: Some(text),
+                allowed: format!("initializing audit webhook: {error}"),
+            });
+        });
+        Some(AuditWebhook {
+            server: server.ok()?,
+            initial_backoff: deprecated.filter(|_| !is_replaced).unwrap_or(initial_backoff),
             mode,
             truncate,
         })
