@@ -1,6 +1,7 @@
 //! Behaviour of a kind beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersionKind,
@@ -36,15 +37,35 @@ impl ResetFields {
     }
 }
 
+/// Checks of metadata that repeat those of all objects. Clients see each repetition as a cause of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetadataChecks {
+    /// None.
+    None,
+    /// Those of a new object.
+    OfNew,
+    /// Those of the change.
+    OfChange,
+    /// Those of the change and of a new object.
+    OfBoth,
+}
+
 /// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
 ///
 /// Order of a create: decode and static defaults → [`default`](Self::default) → mutating admission → metadata is filled in →
-/// [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
+/// [`drop_disabled`](Self::drop_disabled) → [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
 /// [`canonicalize`](Self::canonicalize) → validating admission. Of an update: the same with the update hooks; metadata that clients may not
 /// change is taken from the old object before `prepare_for_update`.
 pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
+
+    /// Defaults that are the time of the request; runs right after [`default`](Self::default).
+    fn default_times(&self, _now: Timestamp, _object: &mut Value) {}
+
+    /// Takes away fields of features that are off (`dropDisabledFields`); runs right before the object is prepared, so that
+    /// whoever sent them is told to own them.
+    fn drop_disabled(&self, _object: &mut Value) {}
 
     /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
     fn conversion_error(&self, _object: &Value) -> Option<String> {
@@ -145,10 +166,10 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Reports whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
-    /// Kubernetes' do: clients then see each error of it twice.
-    fn repeats_metadata_checks(&self) -> bool {
-        true
+    /// The checks of metadata that the kind's own validation of an update holds beside those of all objects; the kinds of
+    /// Kubernetes differ in that.
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfBoth
     }
 
     /// Reports that finalizers without a domain must be standard ones: most kinds of Kubernetes ask for it, its extensions do

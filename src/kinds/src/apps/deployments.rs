@@ -9,15 +9,17 @@ use trireme_machinery::{
     },
 };
 use trireme_registry::{
-    ResetFields, Strategy, WriteContext, definition::ScalePaths, request::Subresource,
-    strategy::differs_beyond_metadata_and_status,
+    ResetFields, Strategy, WriteContext,
+    definition::ScalePaths,
+    request::Subresource,
+    strategy::{MetadataChecks, differs_beyond_metadata_and_status},
 };
 
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns,
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
@@ -73,6 +75,10 @@ struct Deployments {
 }
 
 impl Strategy for Deployments {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         ResetFields(match subresource {
             Subresource::Status => &["spec", "metadata.labels"],
@@ -93,6 +99,10 @@ impl Strategy for Deployments {
             }
         }
         default_template(spec);
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn conversion_error(&self, object: &Value) -> Option<String> {

@@ -7,14 +7,14 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     selector::compile_label_selector,
 };
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Column, Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{jobs, schedule};
 use crate::{
     checks::validate_nonnegative_fields,
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{items, keep_field, struct_mut, text, text_at},
     workload::{changes_generation, container_columns, default_template, name_warnings},
 };
@@ -82,6 +82,10 @@ struct CronJobs {
 }
 
 impl Strategy for CronJobs {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let job = struct_mut(object, "spec")
             .get_mut("jobTemplate")
@@ -89,6 +93,10 @@ impl Strategy for CronJobs {
         if let Some(job) = job.and_then(Value::as_object_mut) {
             default_template(job);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/jobTemplate/spec/template/spec");
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

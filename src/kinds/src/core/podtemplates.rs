@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     columns::{self, column, described, or_none},
     kind::Kind,
-    pod_template::{Capabilities, default_spec, validate_pod_template_spec, warnings},
+    pod_template::{Capabilities, default_spec, drop_disabled_at, validate_pod_template_spec, warnings},
     values::{entries, items, text},
 };
 
@@ -56,10 +56,18 @@ struct PodTemplates {
 }
 
 impl Strategy for PodTemplates {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.pointer_mut("/template/spec") {
             default_spec(spec);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/template/spec");
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::empty::is_voidable;
+
 /// All types of a set of kinds. Types refer to each other by [`TypeId`], so recursion is fine.
 #[derive(Debug, Default)]
 pub struct TypeTable {
@@ -12,6 +14,7 @@ pub struct TypeTable {
     plans: Vec<TypePlan>,
     by_name: HashMap<String, TypeId>,
     go_types: HashMap<(TypeId, String), String>,
+    embedded: HashMap<(TypeId, String), String>,
 }
 
 /// Properties of a type that each write needs, worked out once when the type is defined.
@@ -23,6 +26,8 @@ pub(super) struct TypePlan {
     pub(super) always: Vec<usize>,
     /// Positions of the fields that have a default or hold something that may have one.
     pub(super) fillable: Vec<usize>,
+    /// Positions of the fields that are lists or maps which are always written, or may hold such.
+    pub(super) voidable: Vec<usize>,
     /// The fields that protobuf has, in the order in which they are written.
     wire_order: Vec<WireField>,
 }
@@ -203,6 +208,17 @@ impl TypeTable {
         self.go_types.get(&(id, field.to_owned())).map(String::as_str)
     }
 
+    /// Says that Go declares a field in a struct that is embedded in its type, such as `VolumeSource` for the `secret` of a
+    /// volume; only messages about values of a wrong type show it.
+    pub fn name_embedded(&mut self, id: TypeId, field: &str, embedded: &str) {
+        self.embedded.insert((id, field.to_owned()), embedded.to_owned());
+    }
+
+    /// The name that [`TypeTable::name_embedded`] gave for a field.
+    pub(super) fn embedded_of(&self, id: TypeId, field: &str) -> Option<&str> {
+        self.embedded.get(&(id, field.to_owned())).map(String::as_str)
+    }
+
     pub(super) fn plan(&self, id: TypeId) -> &TypePlan {
         self.plans
             .get(id.0 as usize)
@@ -284,6 +300,10 @@ impl TypePlan {
                 .collect(),
             fillable: fields()
                 .filter(|(_, field)| field.default.is_some() || may_hold_defaults(&field.shape))
+                .map(|(at, _)| at)
+                .collect(),
+            voidable: fields()
+                .filter(|(_, field)| is_voidable(field.presence, &field.shape))
                 .map(|(at, _)| at)
                 .collect(),
         }

@@ -37,6 +37,14 @@ pub(crate) struct DecodedBody {
     pub(crate) warnings: Vec<String>,
 }
 
+/// An error of a later stage with these warnings about the body, if it has none: the client gets them either way.
+pub(crate) fn warned(mut error: ApiError, warnings: &[String]) -> ApiError {
+    if error.warnings.is_empty() {
+        error.warnings = warnings.to_vec();
+    }
+    error
+}
+
 /// A document with its duplicate keys.
 struct Parsed {
     value: Value,
@@ -102,7 +110,7 @@ impl BodyDecoder<'_> {
         let forgets_managers = forgets_managers(&value);
         let checked = match self.schema {
             Some(schema) => schema.decode(value),
-            None => schema::decode(self.types, self.type_id, value),
+            None => schema::decode_with_empty(self.types, self.type_id, value),
         };
         let mut checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
         if forgets_managers {

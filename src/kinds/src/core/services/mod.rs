@@ -29,6 +29,7 @@ use trireme_machinery::{
 use trireme_registry::{
     Strategy, WriteContext,
     allocate::{AddressRange, PortRange},
+    strategy::MetadataChecks,
     subresource::SubresourceRole,
 };
 
@@ -78,6 +79,10 @@ impl Services {
 }
 
 impl Strategy for Services {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         defaults::set(object);
     }
@@ -95,6 +100,13 @@ impl Strategy for Services {
         defaults::normalize_cluster_ips(object, None);
         // Its errors are found again by the validation, which is the place to tell of them.
         families::settle(object, None, self.family());
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        // kube-apiserver keeps it, but shows it to nobody.
+        if fields::service_type(object) == "ExternalName" {
+            struct_mut(object, "spec").remove("internalTrafficPolicy");
+        }
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
