@@ -279,7 +279,8 @@ fn send_until(
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
     let (until, patience) = wait_of(step, request);
-    if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
+    let is_early = request.starts_with("PATCH ") || step["seek"] == "Established";
+    if is_early && request.contains("/customresourcedefinitions/") {
         settle_definitions(identities.peers.client)?;
     }
     loop {
