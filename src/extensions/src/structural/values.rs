@@ -66,10 +66,11 @@ impl Validator<'_> {
 
     fn check_type(&mut self, value: &Value, schema: &Structural, path: &Path<'_>) {
         let format = schema.checks.as_ref().map_or("", |checks| checks.format.as_str());
-        let expected = match (schema.json_type, schema.int_or_string) {
-            (_, true) => "integer,string",
+        let expected = match (schema.json_type, &schema.unknown_type) {
+            _ if schema.int_or_string => "integer,string",
             (Some(json_type), _) => json_type.name(),
-            (None, false) => return,
+            (None, Some(name)) => name,
+            (None, None) => return,
         };
         let is_number_type = matches!(schema.json_type, Some(JsonType::Integer | JsonType::Number));
         let fits = match value {

@@ -12,6 +12,7 @@ mod decode;
 mod decode_error;
 mod decode_path;
 mod defaults;
+mod json_schema;
 mod ordered;
 pub mod paths;
 #[cfg(test)]
