@@ -297,7 +297,11 @@ fn what_is_gone_is_told(scene: &Scene) {
 
 #[test]
 fn probes_name_the_checks_of_aggregation() {
-    let server = Server::start(StoreChoice::Embedded);
+    let mut server = Server::start(StoreChoice::Etcd);
+    // Over a store that has all of it the caches are loaded before anybody knows that they are complete.
+    for _ in 0..4 {
+        server.restart().unwrap_or_else(|error| panic!("{error}"));
+    }
     for probe in ["healthz", "livez", "readyz"] {
         let report = get(&server.client(), &format!("/{probe}?verbose"), None).text();
         for check in [
@@ -314,5 +318,29 @@ fn probes_name_the_checks_of_aggregation() {
                 "{probe}: {check}: {report}"
             );
         }
+    }
+}
+
+#[test]
+fn other_servers_are_told_by_whom_to_be_asked() {
+    let server = Server::start(StoreChoice::Embedded);
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    until("it is published", PATIENCE, || {
+        get(&server.client(), path, None).code == 200
+    });
+    let data = json_of(&server.client(), path)["data"].clone();
+    let pki = server.data_dir().join("pki");
+    let ca = std::fs::read_to_string(pki.join("front-proxy-ca.crt")).expect("the CA of proxies");
+    let published = data["requestheader-client-ca-file"].as_str().unwrap_or_default();
+    assert_eq!(published.trim(), ca.trim().replace("\r\n", "\n"));
+    assert!(data["client-ca-file"].is_string());
+    for (key, list) in [
+        ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+    ] {
+        assert_eq!(data[key], list, "{key}");
     }
 }

@@ -91,7 +91,7 @@ impl App {
         }
         let tokens = TokenKeys::read(settings, &pki)?;
         let mut files = Reloader::default();
-        let identity_for_proxies = proxy_identity::load(settings, &mut files)?;
+        let identity_for_proxies = proxy_identity::load(settings, &pki, &mut files)?;
         let (issuer, name) = (tokens.issuer(), instance(settings));
         let served = resources::start(&system, &store, settings, issuer, name, identity_for_proxies).await?;
         let director = served.director.clone();
@@ -112,6 +112,7 @@ impl App {
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
             client_cas: front::client_cas(settings, &pki),
+            front_proxies: proxy_identity::published(settings, &pki),
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());

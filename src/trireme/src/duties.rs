@@ -9,7 +9,7 @@ use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
-    ExpiredIdentities, FlowConfiguration, FlowStatus, GarbageCollector, Identity, KubernetesEndpoints,
+    ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector, Identity, KubernetesEndpoints,
     KubernetesService, NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher,
     SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) root_ca: String,
     /// The CAs of clients' certificates, PEM.
     pub(crate) client_cas: Vec<PathBuf>,
+    /// The proxies that extension API servers are to believe, if there are any.
+    pub(crate) front_proxies: Option<FrontProxies>,
 }
 
 /// The lease of each duty that this replica would do.
@@ -74,7 +76,12 @@ impl Duties<'_> {
         let ranges = registry(&self.served.director, "networking.k8s.io", "servicecidrs")?;
         let classes = registry(&self.served.director, "scheduling.k8s.io", "priorityclasses")?;
         let clock = self.system.clock().clone();
-        let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
+        let trust = ClientTrust::new(
+            self.core("configmaps")?,
+            self.client_cas.clone(),
+            self.front_proxies.clone(),
+            clock,
+        );
         Ok(vec![
             self.keep(SingleKeyController(trust)),
             self.keep(SingleKeyController(self.repair_reservations()?)),
