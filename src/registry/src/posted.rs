@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersionKind,
@@ -11,8 +12,8 @@ use trireme_machinery::{
 
 use crate::{
     known_kinds::KnownKinds,
-    request::{Body, FieldValidation},
-    write::{decode::BodyDecoder, metadata},
+    request::{Body, WriteOptions},
+    write::{decode::BodyDecoder, managed, metadata},
 };
 
 /// The kind that a body must have.
@@ -37,11 +38,17 @@ pub struct Posted {
 }
 
 impl PostedKind<'_> {
-    /// Reads a body that was sent to a namespace, or to none.
+    /// Reads a body that was sent to a namespace, or to none, and notes in it who sent it.
     ///
     /// # Errors
     /// 400, as for any other create.
-    pub fn read(&self, body: &Body, namespace: &str, validation: FieldValidation) -> Result<Posted, ApiError> {
+    pub fn read(
+        &self,
+        body: &Body,
+        namespace: &str,
+        options: &WriteOptions,
+        now: Timestamp,
+    ) -> Result<Posted, ApiError> {
         let type_id = self.type_id;
         let decoder = BodyDecoder {
             types: self.types,
@@ -51,10 +58,12 @@ impl PostedKind<'_> {
             also: &[],
             known_kinds: self.known_kinds.clone(),
         };
-        let decoded = decoder.decode(body, validation)?;
+        let decoded = decoder.decode(body, options.field_validation)?;
         let (mut object, warnings) = (decoded.object, decoded.warnings);
         schema::apply_defaults(self.types, type_id, &mut object);
         metadata::settle_namespace(&mut object, namespace)?;
+        let of = (self.types, type_id, &self.kind);
+        managed::manage_posted(of, &mut object, (&options.field_manager, ""), now);
         Ok(Posted { object, warnings })
     }
 }

@@ -118,7 +118,8 @@ impl VirtualResource for ReviewResource {
             let Posted { object, warnings } = posted.read(
                 &request.body,
                 &request.target.namespace,
-                request.options.field_validation,
+                &request.options,
+                jiff::Timestamp::try_from(self.reviewers.clock.wall()).unwrap_or(jiff::Timestamp::UNIX_EPOCH),
             )?;
             request.target.trace.pass(TraceStep::Decoded);
             request.target.audit.note_object(&object);

@@ -143,14 +143,14 @@ fn schema_or_array(value: &Value) -> Value {
 }
 
 /// Shows the versions of a definition without the fields `shared`, which upstream holds apart.
-pub(super) fn shown_versions(versions: &[Value], shared: &[&str]) -> String {
-    let mut versions = versions.to_vec();
-    for version in versions.iter_mut().filter_map(Value::as_object_mut) {
-        version.retain(|name, _| !shared.contains(&name.as_str()));
+pub(super) fn shown_versions(versions: Option<&Value>, shared: &[&str]) -> String {
+    let mut versions = versions.cloned().unwrap_or_default();
+    for version in versions.as_array_mut().into_iter().flatten() {
+        if let Some(fields) = version.as_object_mut() {
+            fields.retain(|name, _| !shared.contains(&name.as_str()));
+        }
     }
-    // An empty list of versions is kept as an absent one, and shown as such.
-    let versions = Some(Value::from(versions)).filter(|versions| *versions != json!([]));
-    compact(versions.as_ref(), List(&VERSION))
+    compact(Some(&versions), List(&VERSION))
 }
 
 /// Shows a schema.

@@ -162,7 +162,7 @@ fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             validate_selectable_fields(version, fields, &at.child("selectableFields"), errors);
         }
     }
-    let all = || shown_versions(versions, &parts.shared_names());
+    let all = || shown_versions(object.pointer("/spec/versions"), &parts.shared_names());
     let name_of = |version: &Value| text(version, "name").to_owned();
     let is_repeated = |(at, version): (usize, &Value)| {
         versions

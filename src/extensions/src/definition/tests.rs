@@ -107,6 +107,7 @@ fn versions_are_shown_as_upstream_holds_them() {
     );
     let shown = |error: &str, versions: &str| error.replace("[]", versions);
     for (versions, expected) in [
+        (json!([]), vec![no_storage.to_owned(), none_stored.to_owned()]),
         (json!(null), vec![shown(no_storage, "null"), none_stored.to_owned()]),
         (
             json!([one(false)]),

@@ -44,7 +44,7 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, value: &mut Value, place: &De
 
 fn within(decoder: &mut Decoder<'_>, shape: &Shape, owner: TypeId, value: &mut Value, place: &DecodePath<'_>) {
     if let Some(error) = decoder.apart(shape, value, place) {
-        let above = place.field_path();
+        let above = decoder.field_path(place);
         decoder.stop(rewrapped(error, decoder.short_name(owner), &above));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use trireme_machinery::{ApiError, go_text::quote, names, schema};
 
-use super::{Writer, decode::BodyDecoder, metadata};
+use super::{Writer, decode::BodyDecoder, managed, metadata};
 use crate::{
     admission::{Attributes, Operation, WriteRecord},
     request::{Body, Subresource, Target, WriteOptions},
@@ -49,6 +49,8 @@ impl Writer {
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;
         }
+        let manager = (options.field_manager.as_str(), subresource.name());
+        managed::manage_posted((&self.info.types, type_id, &of.kind), &mut body, manager, self.now());
         let name = Subresource::Create(subresource.name());
         let mut request = self.request(Operation::Create, name, target.clone(), options)?;
         request.kind = of.kind;
