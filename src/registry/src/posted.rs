@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersionKind,
@@ -12,7 +13,7 @@ use trireme_machinery::{
 use crate::{
     known_kinds::KnownKinds,
     request::{Body, FieldValidation},
-    write::{decode::BodyDecoder, metadata},
+    write::{decode::BodyDecoder, managed, metadata},
 };
 
 /// The kind that a body must have.
@@ -56,5 +57,10 @@ impl PostedKind<'_> {
         schema::apply_defaults(self.types, type_id, &mut object);
         metadata::settle_namespace(&mut object, namespace)?;
         Ok(Posted { object, warnings })
+    }
+
+    /// Notes in an object that was read which of its fields `manager` has sent.
+    pub fn manage_fields(&self, object: &mut Value, manager: &str, now: Timestamp) {
+        managed::manage_posted(self.types, self.type_id, object, (manager, ""), now);
     }
 }

@@ -4,6 +4,7 @@
 //! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
 //! format.
 
+mod audit_events;
 mod echo;
 mod identities;
 pub mod known;
@@ -23,9 +24,11 @@ use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
 use crate::server::ADMIN_TOKEN;
+use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
 
+pub use audit_events::AuditTape;
 pub use identities::Peers;
 
 /// Scenarios that run side by side; more only queue on a small machine.
@@ -153,7 +156,12 @@ impl Scenario {
         let normalizer = Normalizer::new(&namespace, compares_managers);
         let mut identities = Identities::new(*peers);
         let mut told = Vec::new();
+        let mut ids = AuditIds::new();
         for (number, step) in self.steps.iter().enumerate() {
+            let step = match peers.audit {
+                Some(_) => &ids.identified(step, &variables),
+                None => step,
+            };
             let differences = run_step(&mut identities, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
@@ -161,6 +169,9 @@ impl Scenario {
                 text: format!("step {number} {}: {difference}", before_query(request)),
             };
             told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
+        }
+        if let Some(tape) = peers.audit {
+            told.extend(ids.differences(tape, &self.steps, &normalizer));
         }
         if self.own_namespace {
             // What is left over does no harm: every scenario has a namespace of its own.
@@ -228,8 +239,13 @@ fn run_step(
         got["headers"] = shown.into();
     }
     let mut differences = Vec::new();
+    let mut expected = step["expect"].clone();
+    if let Some(expected) = expected.as_object_mut() {
+        // Compared when all steps are done.
+        expected.remove("audit");
+    }
     compare(
-        &normalizer.apply(&step["expect"]),
+        &normalizer.apply(&expected),
         &normalizer.apply(&got),
         "",
         &mut differences,

@@ -13,6 +13,7 @@ mod token;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_auth::{Authorizer, BoxFuture, RuleResolver, TokenAuthenticator};
@@ -115,7 +116,7 @@ impl VirtualResource for ReviewResource {
                 types: &definition.types,
                 known_kinds: call.surface.known_kinds().clone(),
             };
-            let Posted { object, warnings } = posted.read(
+            let Posted { mut object, warnings } = posted.read(
                 &request.body,
                 &request.target.namespace,
                 request.options.field_validation,
@@ -123,8 +124,10 @@ impl VirtualResource for ReviewResource {
             request.target.trace.pass(TraceStep::Decoded);
             request.target.audit.note_object(&object);
             let (user, reviewers) = (&request.target.user, &self.reviewers);
+            let now = Timestamp::try_from(reviewers.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
+            posted.manage_fields(&mut object, &request.options.field_manager, now);
             let mut answer = match self.review {
-                Review::Access(subject) => access::review(reviewers, user, subject, object).await?,
+                Review::Access(subject) => access::review(reviewers, user, subject, object, &definition.types).await?,
                 Review::Rules => rules::review(reviewers, user, &object).await?,
                 Review::Token => token::review(reviewers, object).await?,
                 Review::Subject => subject::review(user, &reviewers.clock),

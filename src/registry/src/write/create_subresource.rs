@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use trireme_machinery::{ApiError, go_text::quote, names, schema};
 
-use super::{Writer, decode::BodyDecoder, metadata};
+use super::{Writer, decode::BodyDecoder, managed, metadata};
 use crate::{
     admission::{Attributes, Operation, WriteRecord},
     request::{Body, Subresource, Target, WriteOptions},
@@ -45,6 +45,8 @@ impl Writer {
         let mut body = decoded.object;
         schema::apply_defaults(&self.info.types, type_id, &mut body);
         target.audit.note_object(&body);
+        let manager = (options.field_manager.as_str(), subresource.name());
+        managed::manage_posted(&self.info.types, type_id, &mut body, manager, self.now());
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;

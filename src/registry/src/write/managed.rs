@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError,
     managed::{FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset, same_but_for_times},
-    schema,
+    schema::{self, TypeId, TypeTable},
 };
 
 use super::{Writer, metadata};
@@ -96,6 +96,48 @@ pub(super) fn blank(definition: &ResourceDefinition, version: &ServedVersion) ->
         None => schema::decode(&definition.types, version.type_id, empty)
             .map(|decoded| decoded.value)
             .unwrap_or_default(),
+    }
+}
+
+/// A kind that is posted and not stored: there is one version of it.
+struct PostedVersion<'t> {
+    types: &'t TypeTable,
+    type_id: TypeId,
+}
+
+impl ManagedVersions for PostedVersion<'_> {
+    fn node(&self, _: &str) -> SchemaNode<'_> {
+        SchemaNode::Struct(self.types, self.type_id)
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Option<Value> {
+        Some(object.clone())
+    }
+
+    fn changeable(&self, fields: FieldSet) -> FieldSet {
+        fields
+    }
+}
+
+/// Notes in an object that is posted and not stored which of its fields were sent.
+pub(crate) fn manage_posted(
+    types: &TypeTable,
+    type_id: TypeId,
+    object: &mut Value,
+    (manager, subresource): (&str, &str),
+    now: Timestamp,
+) {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let blank = schema::decode(types, type_id, json!({"apiVersion": &*version, "kind": kind}));
+    let Ok(blank) = blank else { return };
+    let given = metadata::of(object).remove(MANAGED_FIELDS);
+    let mut managers = Managers::decode(given.as_ref()).unwrap_or_default();
+    let id = ManagerId::updater(manager, &version, subresource);
+    let versions = PostedVersion { types, type_id };
+    managers.update(&versions, &blank.value, object, id, &time_of(now));
+    if let Some(entries) = managers.encode() {
+        metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
     }
 }
 

@@ -27,7 +27,7 @@ mod delete_unreadable;
 mod finalizers;
 mod in_kind;
 mod leases;
-mod managed;
+pub(crate) mod managed;
 pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;

@@ -51,53 +51,57 @@ pub(crate) struct PatchedType {
 
 /// A patch with what its own document was found to be: it may be applied many times.
 pub(crate) struct Patcher {
-    patch: PatchDocument,
+    /// What is wrong with the document is told once there is an object to apply it to.
+    patch: Result<PatchDocument, ApiError>,
     patched: PatchedType,
     validation: FieldValidation,
     /// Duplicate and unknown fields of the patch document itself.
     document_errors: Vec<String>,
 }
 
-impl Patcher {
-    pub(crate) fn new(
-        kind: PatchKind,
-        bytes: &Bytes,
-        patched: PatchedType,
-        validation: FieldValidation,
-    ) -> Result<Self, ApiError> {
-        let (patch, document_errors) = match kind {
+impl PatchDocument {
+    /// Decodes a document; its duplicate fields are told beside it.
+    fn decode(kind: PatchKind, bytes: &Bytes) -> Result<(Self, Vec<String>), ApiError> {
+        let (decode, as_patch): (fn(&[u8]) -> _, fn(Value) -> Self) = match kind {
             PatchKind::Json => {
                 let mut patch = JsonPatch::decode(bytes)?;
                 let errors = std::mem::take(&mut patch.strict_errors);
-                (PatchDocument::Json(patch), errors)
+                return Ok((Self::Json(patch), errors));
             }
             PatchKind::Apply => return Err(ApiError::internal("an apply is no patch of a document")),
-            PatchKind::Merge | PatchKind::StrategicMerge => {
-                let decode = if kind == PatchKind::Merge {
-                    patch::decode_merge_patch
-                } else {
-                    patch::decode_strategic_merge_patch
-                };
-                let decoded = decode(bytes)?;
-                let errors = decoded
-                    .duplicates
-                    .iter()
-                    .map(|path| format!("duplicate field \"{path}\""))
-                    .collect();
-                let as_patch = if kind == PatchKind::Merge {
-                    PatchDocument::Merge
-                } else {
-                    PatchDocument::Strategic
-                };
-                (as_patch(decoded.value), errors)
-            }
+            PatchKind::Merge => (patch::decode_merge_patch, Self::Merge),
+            PatchKind::StrategicMerge => (patch::decode_strategic_merge_patch, Self::Strategic),
         };
-        Ok(Self {
+        let decoded = decode(bytes)?;
+        let duplicates = decoded.duplicates.iter();
+        let errors = duplicates.map(|path| format!("duplicate field \"{path}\"")).collect();
+        Ok((as_patch(decoded.value), errors))
+    }
+
+    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
+    fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
+        let shown = match self {
+            Self::Strategic(document) => (document.clone(), true),
+            Self::Json(_) | Self::Merge(_) => (object.clone(), false),
+        };
+        move || {
+            if shown.1 { go_map(&shown.0) } else { shown.0.to_string() }
+        }
+    }
+}
+
+impl Patcher {
+    pub(crate) fn new(kind: PatchKind, bytes: &Bytes, patched: PatchedType, validation: FieldValidation) -> Self {
+        let (patch, document_errors) = match PatchDocument::decode(kind, bytes) {
+            Ok((patch, errors)) => (Ok(patch), errors),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Self {
             patch,
             patched,
             validation,
             document_errors,
-        })
+        }
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
@@ -108,18 +112,19 @@ impl Patcher {
             schema: own_schema,
             kind,
         } = &self.patched;
-        match &self.patch {
+        let patch = self.patch.as_ref().map_err(ApiError::clone)?;
+        match patch {
             PatchDocument::Json(operations) => object = operations.apply(object)?,
             PatchDocument::Merge(document) => patch::merge_patch(&mut object, document.clone()),
             PatchDocument::Strategic(document) => {
                 patch::strategic::apply(types, *type_id, &mut object, document)?;
             }
         }
-        let shown = self.shown(&object);
+        let shown = patch.shown(&object);
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
         if own_schema.is_some() {
             check_custom_kind(&given_kind(&object, kind), kind, &object)?;
-        } else if !matches!(self.patch, PatchDocument::Strategic(_)) {
+        } else if !matches!(patch, PatchDocument::Strategic(_)) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
@@ -129,7 +134,7 @@ impl Patcher {
             None => schema::decode(types, *type_id, object),
         };
         let mut checked = checked.map_err(|error| {
-            let is_strategic = matches!(self.patch, PatchDocument::Strategic(_));
+            let is_strategic = matches!(patch, PatchDocument::Strategic(_));
             let why = if is_strategic {
                 error.restored()
             } else {
@@ -150,17 +155,6 @@ impl Patcher {
                 &shown(),
                 &format!("strict decoding error: {}", errors.join(", ")),
             )),
-        }
-    }
-
-    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
-    fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
-        let shown = match &self.patch {
-            PatchDocument::Strategic(document) => (document.clone(), true),
-            PatchDocument::Json(_) | PatchDocument::Merge(_) => (object.clone(), false),
-        };
-        move || {
-            if shown.1 { go_map(&shown.0) } else { shown.0.to_string() }
         }
     }
 }
@@ -209,7 +203,7 @@ impl Writer {
                 kind: request.kind.clone(),
             }
         };
-        let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation)?;
+        let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation);
         request.target.trace.pass(TraceStep::Decoded);
         Ok(if through_scale {
             Update::new(request, ThroughScale::Patch(patcher))
@@ -234,8 +228,8 @@ impl Desired for Patcher {
             let mut object = Value::clone(&current.object);
             versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut object).await?;
             let (mut object, warnings) = self.apply(object, &writer.known_kinds.load())?;
-            if let Some(why) = writer.info.strategy.conversion_error(&object) {
-                return Err(unfit(&self.shown(&object)(), &why));
+            if let (Some(why), Ok(patch)) = (writer.info.strategy.conversion_error(&object), &self.patch) {
+                return Err(unfit(&patch.shown(&object)(), &why));
             }
             record.warnings = warnings;
             metadata::settle_namespace(&mut object, request.namespace())?;
