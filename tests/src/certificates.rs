@@ -42,6 +42,15 @@ impl Ca {
         Self { pem, issuer }
     }
 
+    /// A certificate of a server of these names, and its key.
+    pub fn issue_for(&self, names: &[String]) -> Issued {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(names).expect("names");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        (certificate, key)
+    }
+
     /// A certificate for a user and for 127.0.0.1, and its key.
     pub fn issue(&self, name: &str) -> Issued {
         self.issue_until(name, 2999)

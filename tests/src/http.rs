@@ -217,11 +217,15 @@ impl Client {
         let mut header = |name: &str, value: &str| {
             head.push_str(&format!("{name}: {value}\r\n"));
         };
-        let names_its_agent = |(name, _): &(String, String)| name.eq_ignore_ascii_case("User-Agent");
-        if !request.headers.iter().any(names_its_agent) {
-            header("User-Agent", "reference");
+        let gives = |wanted: &str| {
+            let mut headers = request.headers.iter();
+            headers.any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        for (name, value) in [("User-Agent", "reference"), ("Connection", "close")] {
+            if !gives(name) {
+                header(name, value);
+            }
         }
-        header("Connection", "close");
         if let Some(value) = self.authorization() {
             header("Authorization", &value);
         }
@@ -255,6 +259,13 @@ impl io::Write for Connection {
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.get_mut().flush()
+    }
+}
+
+/// For a connection that is not HTTP any more.
+impl io::Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
     }
 }
 

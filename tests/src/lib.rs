@@ -19,6 +19,7 @@
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`audit_receiver`] | takes audit events, or refuses to |
 //! | [`review_hook`] | a webhook that answers reviews as it is told |
+//! | [`receiver`] | a scripted HTTPS server: aggregated APIs |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
@@ -34,6 +35,7 @@ pub mod kubectl;
 mod peer;
 pub mod ports;
 pub mod process;
+pub mod receiver;
 pub mod recorded;
 pub mod review_hook;
 pub mod server;

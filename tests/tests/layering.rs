@@ -32,11 +32,23 @@ const ROOMS: &[(&str, &[&str])] = &[
         "extensions",
         &["actors", "machinery", "registry", "cel", "http", "cluster", "duties"],
     ),
-    ("aggregation", &["machinery", "registry"]),
+    (
+        "aggregation",
+        &["actors", "machinery", "registry", "http", "cluster", "duties"],
+    ),
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &["actors", "machinery", "registry", "flow", "auth", "audit", "http"],
+        &[
+            "actors",
+            "machinery",
+            "registry",
+            "flow",
+            "auth",
+            "audit",
+            "http",
+            "aggregation",
+        ],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.

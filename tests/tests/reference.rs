@@ -19,7 +19,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1336;
+const RECORDED: usize = 1361;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -78,6 +78,8 @@ const POLICIES: &[&str] = &[
     "hooks/mutating-admission-policies",
     "hooks/validating-admission-policies",
 ];
+/// Recorded files of other API servers, which a scripted one stands for.
+const AGGREGATION: &[&str] = &["hooks/aggregation"];
 /// Recorded files of nodes that are restricted; the first are the scenarios of `auth/node` once more.
 const WITH_NODE_RESTRICTION: &[&str] = &["admission/nodeauthorizer-noderestriction", "admission/noderestriction"];
 /// Recorded files of optional plugins, with these on, too.
@@ -211,6 +213,16 @@ fn policies_answer_as_those_of_kube_apiserver() {
     check(
         StoreChoice::Embedded,
         &files(POLICIES),
+        &[NODE_AND_RBAC],
+        LEAST_MATCHING_PERCENT,
+    );
+}
+
+#[test]
+fn requests_of_other_api_servers_are_passed_on_as_by_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(AGGREGATION),
         &[NODE_AND_RBAC],
         LEAST_MATCHING_PERCENT,
     );
@@ -411,6 +423,7 @@ fn the_readme_says_how_much_is_replayed() {
         .iter()
         .chain(WITH_PLUGINS)
         .chain(POLICIES)
+        .chain(AGGREGATION)
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use trireme_actors::ActorSystem;
 use trireme_http::client::Client;
-use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
+use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup, ServiceResolver};
 
 use crate::{
     always_admit::AlwaysAdmit,
@@ -262,6 +262,8 @@ pub struct PluginParts<'p> {
     pub system: &'p ActorSystem,
     /// Calls webhooks.
     pub client: &'p Client,
+    /// Finds those that are behind services.
+    pub services: &'p ServiceResolver,
     /// Answers for the authorizers.
     pub permissions: &'p Arc<dyn Permissions>,
     /// The configurations of those plugins that take one.
@@ -293,7 +295,7 @@ impl PluginParts<'_> {
             client: self.client.clone(),
             clock: self.system.clock().clone(),
             namespaces: self.namespaces.clone(),
-            services: self.objects("", "services"),
+            services: self.services.clone(),
         }
     }
 }

@@ -7,6 +7,11 @@ use trireme_registry::{OwnObjects, RegistryHandle};
 /// The author of the registrations, as in kube-apiserver.
 const FIELD_MANAGER: &str = "kube-apiserver";
 
+/// The label of what the server itself registers.
+pub(crate) const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// The value of what is registered at the start, and left alone then.
+const ON_START: &str = "onstart";
+
 /// A group and version that this server serves itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalService {
@@ -21,11 +26,13 @@ pub struct LocalService {
 }
 
 impl LocalService {
-    fn name(&self) -> String {
+    /// The name of the APIService.
+    pub fn name(&self) -> String {
         format!("{}.{}", self.version, self.group)
     }
 
-    fn object(&self) -> Value {
+    /// The APIService, with the label that says how it is kept.
+    pub(crate) fn object(&self, managed: &str) -> Value {
         let mut spec = json!({
             "version": self.version,
             "groupPriorityMinimum": self.group_priority_minimum,
@@ -37,7 +44,7 @@ impl LocalService {
         json!({
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
-            "metadata": { "name": self.name(), "labels": { "kube-aggregator.kubernetes.io/automanaged": "onstart" } },
+            "metadata": { "name": self.name(), "labels": { MANAGED: managed } },
             "spec": spec,
         })
     }
@@ -58,7 +65,7 @@ impl LocalServices {
         }
     }
 
-    /// Makes the services that are missing and says of each that it is available.
+    /// Makes the services that are missing.
     pub async fn run(&self) -> Result<(), ApiError> {
         for service in &self.services {
             self.keep(service).await?;
@@ -67,19 +74,10 @@ impl LocalServices {
     }
 
     async fn keep(&self, service: &LocalService) -> Result<(), ApiError> {
-        let name = service.name();
-        if self.objects.find("", &name).await?.is_some() || !self.objects.create("", &service.object()).await? {
-            return Ok(());
+        if self.objects.find("", &service.name()).await?.is_none() {
+            self.objects.create("", &service.object(ON_START)).await?;
         }
-        let now = self.objects.registry().now();
-        let status = json!({ "conditions": [{
-            "type": "Available",
-            "status": "True",
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }] });
-        self.objects.merge_status("", &name, &status).await
+        Ok(())
     }
 }
 
@@ -96,7 +94,7 @@ mod tests {
             version_priority: 1,
         };
         assert_eq!(
-            core.object(),
+            core.object(ON_START),
             json!({
                 "apiVersion": "apiregistration.k8s.io/v1",
                 "kind": "APIService",

@@ -1,4 +1,5 @@
-//! Publishes which certificates of clients the server trusts (`cluster_authentication_trust_controller`).
+//! Publishes which certificates of clients the server trusts, and by which it is known where it passes requests on
+//! (`cluster_authentication_trust_controller`).
 //!
 //! Extension API servers, and kube-controller-manager and kube-scheduler for their own ports, read it from the ConfigMap
 //! `extension-apiserver-authentication` and do not start without it.
@@ -22,6 +23,7 @@ use crate::{LeaseTenure, Reconciler, SERVER};
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const FILE: &str = "client-ca-file";
+const PROXY_FILE: &str = "requestheader-client-ca-file";
 /// The label of a certificate's PEM block.
 const CERTIFICATE: &str = "CERTIFICATE";
 /// A CA is kept for so long after its end, as clocks differ.
@@ -30,69 +32,123 @@ const SLACK: Duration = Duration::from_secs(300);
 /// The duty.
 ///
 /// Replicas with other CAs, and kube-apiservers on the same etcd, publish in the same ConfigMap: what is there stays until
-/// it has expired. What is there of request headers belongs to them alone, as there is no front proxy here.
+/// it has expired.
 pub struct ClientTrust {
     configmaps: OwnObjects,
     files: Vec<PathBuf>,
+    proxies: Option<FrontProxies>,
     clock: Clock,
+}
+
+/// The front proxies that extension API servers are to believe: this server is one of them.
+#[derive(Debug, Clone)]
+pub struct FrontProxies {
+    /// The CAs of their certificates, PEM.
+    pub ca_file: PathBuf,
+    /// Common names that they may have; any if empty.
+    pub allowed_names: Vec<String>,
+    /// The headers with the user's name.
+    pub username: Vec<String>,
+    /// Those with the user's UID.
+    pub uid: Vec<String>,
+    /// Those with the user's groups.
+    pub group: Vec<String>,
+    /// The beginnings of those with the user's extra values.
+    pub extra_prefix: Vec<String>,
+}
+
+impl FrontProxies {
+    /// The lists as the ConfigMap names them.
+    fn lists(&self) -> [(&'static str, &[String]); 5] {
+        [
+            ("requestheader-allowed-names", &self.allowed_names),
+            ("requestheader-username-headers", &self.username),
+            ("requestheader-uid-headers", &self.uid),
+            ("requestheader-group-headers", &self.group),
+            ("requestheader-extra-headers-prefix", &self.extra_prefix),
+        ]
+    }
 }
 
 impl ClientTrust {
     /// Works on the registry of ConfigMaps, and publishes the CAs in these files (PEM), which are read at every look.
-    pub fn new(configmaps: RegistryHandle, files: Vec<PathBuf>, clock: Clock) -> Self {
+    pub fn new(configmaps: RegistryHandle, files: Vec<PathBuf>, proxies: Option<FrontProxies>, clock: Clock) -> Self {
         Self {
             configmaps: OwnObjects::new(configmaps, SERVER),
             files,
+            proxies,
             clock,
         }
     }
 
     async fn publish(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let configmaps = self.configmaps.under(term.fence());
-        let own = self.own().await?;
-        match configmaps.find(NAMESPACE, NAME).await? {
-            None => configmaps.create(NAMESPACE, &self.object(&own)).await.map(drop),
-            Some(found) => match self.updated(found, &own) {
-                Some(changed) => configmaps.replace(NAMESPACE, NAME, &changed).await,
-                None => Ok(()),
-            },
+        let clients = read(&self.files).await?;
+        let proxies = match &self.proxies {
+            Some(proxies) => Some((proxies, read(std::slice::from_ref(&proxies.ca_file)).await?)),
+            None => None,
+        };
+        let found = configmaps.find(NAMESPACE, NAME).await?;
+        let mut published = found.clone().unwrap_or_else(|| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": { "name": NAME, "namespace": NAMESPACE },
+            })
+        });
+        let now = self.clock.wall();
+        add_certificates(&mut published, FILE, &clients, now);
+        if let Some((proxies, ca)) = &proxies {
+            add_certificates(&mut published, PROXY_FILE, ca, now);
+            for (key, names) in proxies.lists() {
+                add_names(&mut published, key, names);
+            }
+        }
+        match found {
+            None => configmaps.create(NAMESPACE, &published).await.map(drop),
+            Some(found) if found == published => Ok(()),
+            Some(_) => configmaps.replace(NAMESPACE, NAME, &published).await,
         }
     }
+}
 
-    async fn own(&self) -> Result<String, ApiError> {
-        let mut own = String::new();
-        for file in &self.files {
-            let text = tokio::fs::read_to_string(file).await;
-            own += &text.map_err(|error| ApiError::internal(format!("the client CA cannot be read: {error}")))?;
-            own.push('\n');
-        }
-        Ok(own)
+/// The texts of some files, one after the other.
+async fn read(files: &[PathBuf]) -> Result<String, ApiError> {
+    let mut all = String::new();
+    for file in files {
+        let text = tokio::fs::read_to_string(file).await;
+        all += &text.map_err(|error| ApiError::internal(format!("a CA cannot be read: {error}")))?;
+        all.push('\n');
     }
+    Ok(all)
+}
 
-    fn object(&self, own: &str) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": { "name": NAME, "namespace": NAMESPACE },
-            "data": { FILE: bundle([own], self.clock.wall()) },
-        })
-    }
+/// Adds certificates to those that are published under a key.
+fn add_certificates(configmap: &mut Value, key: &str, own: &str, now: SystemTime) {
+    let published = configmap["data"][key].as_str().unwrap_or_default();
+    let bundle = bundle([published, own], now);
+    put(configmap, key, bundle);
+}
 
-    /// The ConfigMap with what has to change, if something has to.
-    fn updated(&self, found: Value, own: &str) -> Option<Value> {
-        let published = found["data"][FILE].as_str().unwrap_or_default();
-        let bundle = bundle([published, own], self.clock.wall());
-        if published == bundle {
-            return None;
+/// Adds names to the list that is published under a key.
+fn add_names(configmap: &mut Value, key: &str, own: &[String]) {
+    let published = configmap["data"][key].as_str();
+    let published = published.and_then(|list| serde_json::from_str::<Option<Vec<String>>>(list).ok());
+    let mut names = published.flatten().unwrap_or_default();
+    for name in own {
+        if !names.contains(name) {
+            names.push(name.clone());
         }
-        let mut changed = found;
-        let data = &mut changed["data"];
-        if data.is_null() {
-            *data = json!({});
-        }
-        data[FILE] = bundle.into();
-        Some(changed)
     }
+    put(configmap, key, Value::from(names).to_string());
+}
+
+fn put(configmap: &mut Value, key: &str, text: String) {
+    let data = &mut configmap["data"];
+    if data.is_null() {
+        *data = json!({});
+    }
+    data[key] = text.into();
 }
 
 /// The certificates of some PEM texts, each once, without those that have expired and all that is none.
@@ -170,6 +226,20 @@ mod tests {
             published,
             "it stays as it is"
         );
+    }
+
+    #[test]
+    fn names_are_added_to_those_of_other_servers() {
+        let mut configmap = json!({"data": {"a": "[\"x\",\"y\"]", "b": "null", "c": "junk"}});
+        let own = ["y".to_owned(), "z".to_owned()];
+        for key in ["a", "b", "c", "d"] {
+            add_names(&mut configmap, key, &own);
+        }
+        let data = &configmap["data"];
+        assert_eq!(data["a"], r#"["x","y","z"]"#);
+        for key in ["b", "c", "d"] {
+            assert_eq!(data[key], r#"["y","z"]"#);
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod system_namespaces;
 mod tenure;
 
 pub use alone::acquire_alone;
-pub use client_trust::ClientTrust;
+pub use client_trust::{ClientTrust, FrontProxies};
 pub use controller::{Change, Controller, QueueKey, ReconcileResult};
 pub use flow::{DesiredFlowObject, FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};

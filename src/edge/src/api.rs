@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
+use trireme_aggregation::RemoteServers;
 use trireme_auth::{Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::server::Lifecycle;
@@ -32,6 +33,8 @@ pub(crate) struct Api {
     pub(crate) replicas: Arc<dyn Replicas>,
     /// Shows who waits for a seat.
     pub(crate) limiter: Limiter,
+    /// The way to other API servers.
+    pub(crate) aggregation: RemoteServers,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// Documents for checking service-account tokens elsewhere, if they can be looked up.

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
+use trireme_aggregation::RemoteServers;
 use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
@@ -94,6 +95,8 @@ pub struct Rooms {
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
     /// Tells of the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
+    /// The way to other API servers.
+    pub aggregation: RemoteServers,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.

@@ -72,6 +72,7 @@ impl Edge {
             actors: rooms.actors,
             replicas: rooms.replicas,
             limiter: rooms.limiter,
+            aggregation: rooms.aggregation,
             profiler: rooms.profiler,
             issuer: rooms.issuer,
             version: config.version,

@@ -11,11 +11,8 @@ use serde_json::{Value, json};
 use trireme_http::client::{
     Body, Call, Client, Endpoint, Method, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
 };
-use trireme_machinery::{
-    ApiError, GroupVersion, Reason,
-    webhook_address::{WebhookAddress, resolve_cluster},
-};
-use trireme_registry::{Converter, ObjectSchema as _, OwnObjects, RegistryHandle, item::parse, request::Freshness};
+use trireme_machinery::{ApiError, GroupVersion, Reason, webhook_address::WebhookAddress};
+use trireme_registry::{Converter, ObjectSchema as _, ServiceResolver};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};
 
@@ -29,13 +26,13 @@ const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 pub(crate) struct ConversionWebhooks {
     pub(crate) client: Client,
     /// The services that webhooks may be behind.
-    pub(crate) services: RegistryHandle,
+    pub(crate) services: ServiceResolver,
 }
 
 /// A webhook that converts.
 struct ConversionWebhook {
     client: Client,
-    services: OwnObjects,
+    services: ServiceResolver,
     address: WebhookAddress,
     tls: Arc<Tls>,
     review_version: &'static str,
@@ -66,7 +63,7 @@ impl ConverterSource for ConversionWebhooks {
         let known = wanted.find_map(|version| REVIEW_VERSIONS.into_iter().find(|known| *known == version));
         Ok(Arc::new(ConversionWebhook {
             client: self.client.clone(),
-            services: OwnObjects::new(self.services.clone(), "kube-apiserver"),
+            services: self.services.clone(),
             address,
             tls: Tls::new(&options).map_err(|error| error.to_string())?,
             review_version: known.ok_or("the webhook knows no version of reviews that this server knows")?,
@@ -85,12 +82,8 @@ impl ConversionWebhook {
         else {
             return Ok(endpoint);
         };
-        let found = self.services.find_item(namespace, name, Freshness::Any).await;
-        let item = found.map_err(|error| error.to_string())?;
-        let item = item.ok_or_else(|| format!("service \"{name}\" not found"))?;
-        let service = parse(&item).map_err(|error| error.to_string())?;
-        let host = resolve_cluster(&service, name, *port)?;
-        Ok(endpoint.dialed_at(host, *port))
+        let (host, port) = self.services.resolve(namespace, name, *port).await?;
+        Ok(endpoint.dialed_at(host, port))
     }
 
     /// Sends a review and gives back the answer to it.

@@ -31,7 +31,7 @@ use trireme_http::client::Client;
 use trireme_machinery::GroupVersion;
 use trireme_registry::{
     AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, ReadableVersion, Readiness, RegistryHandle,
-    ResourceDefinition, SubresourceDefinition, View,
+    ResourceDefinition, ServiceResolver, SubresourceDefinition, View,
 };
 
 use crate::{
@@ -74,7 +74,7 @@ pub struct ExtensionSettings {
     /// Calls the webhooks that convert.
     pub client: Client,
     /// The services that webhooks may be behind.
-    pub services: RegistryHandle,
+    pub services: ServiceResolver,
     /// How replicas tell each other what they serve, and the name of this one; none without others.
     pub announcement: Option<(AnnouncedDefinitions, String)>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _};
+use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _, version_rank};
 use trireme_registry::{
     Conversion, Converter, Deprecation, ObjectSchema as _, OpenApiFragment, ResourceDefinition, SchemaSource,
     SelectableField, SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb,
@@ -157,7 +157,7 @@ impl Builder {
             }
         });
         let mut versions: Vec<VersionSource<'v>> = all.collect();
-        versions.sort_by_key(|version| (!version.flag("served"), -priority(version.name)));
+        versions.sort_by_key(|version| (!version.flag("served"), -version_rank(version.name)));
         versions
     }
 
@@ -195,7 +195,7 @@ impl Builder {
         let conversion = of_storage.filter(|of_storage| !is_converted && differs(of_storage));
         ServedVersion {
             group_priority: 1_000,
-            priority: priority(version.name),
+            priority: version_rank(version.name),
             deprecation: deprecation(&names, version, all),
             conversion: conversion.map(|stored| {
                 let served = version.schema.clone();
@@ -278,7 +278,7 @@ fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionS
     }
     let (group, kind) = (&names.group, &names.kind);
     let is_newer = |other: &&VersionSource<'_>| {
-        other.flag("served") && !other.flag("deprecated") && priority(other.name) > priority(version.name)
+        other.flag("served") && !other.flag("deprecated") && version_rank(other.name) > version_rank(version.name)
     };
     let newer = all.iter().find(is_newer);
     let instead = newer.map_or_else(String::new, |newer| format!("; use {group}/{} {kind}", newer.name));
@@ -309,44 +309,5 @@ impl Conversion for ByName {
 
     fn to_served(&self, object: &mut Value) {
         self.served.restore(object);
-    }
-}
-
-/// The place of a version among others: stable ones first, then beta, then alpha, newer ones first
-/// (`version.CompareKubeAwareVersionStrings`).
-fn priority(version: &str) -> i32 {
-    let parse = || {
-        let rest = version.strip_prefix('v')?;
-        let end = rest
-            .find(|character: char| !character.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let major: i32 = rest.get(..end)?.parse().ok()?;
-        let stage = rest.get(end..)?;
-        if stage.is_empty() {
-            return Some(2_000_000 + major.min(999) * 1_000);
-        }
-        let (base, minor) = match (stage.strip_prefix("beta"), stage.strip_prefix("alpha")) {
-            (Some(minor), _) => (1_000_000, minor),
-            (_, Some(minor)) => (1, minor),
-            _ => return None,
-        };
-        let minor: i32 = minor.parse().ok()?;
-        Some(base + major.min(999) * 1_000 + minor.min(999))
-    };
-    parse().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stable_versions_come_before_others() {
-        let mut versions = ["foo1", "v1alpha2", "v10", "v2beta1", "v1", "v1beta2", "v2", "v1alpha1"];
-        versions.sort_by_key(|version| -priority(version));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha2", "v1alpha1", "foo1"]
-        );
     }
 }

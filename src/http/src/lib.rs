@@ -3,6 +3,7 @@
 //! ```text
 //! server     accept ─► TLS ─► hyper ─► bridge ─► Handler (an actix-web application behind filters)
 //! websocket  handshake of a request, messages over the connection that it becomes
+//! splice     a client that switched protocols, and the server behind that did
 //! client     Call ─► breaker ─► pool of connections ─► Response, streaming
 //! ```
 //!
@@ -10,6 +11,9 @@
 
 pub mod client;
 pub mod server;
+mod splice;
 #[cfg(test)]
 mod tests;
 pub mod websocket;
+
+pub use splice::splice;

@@ -161,3 +161,42 @@ impl fmt::Display for GroupResource {
         dotted(&self.resource, &self.group, f)
     }
 }
+
+/// Ranks a version among others of a group, the preferred one highest: stable ones first, then beta, then alpha, newer ones first
+/// (`version.CompareKubeAwareVersionStrings`).
+pub fn version_rank(version: &str) -> i32 {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let end = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let major: i32 = rest.get(..end)?.parse().ok()?;
+        let stage = rest.get(end..)?;
+        if stage.is_empty() {
+            return Some(2_000_000 + major.min(999) * 1_000);
+        }
+        let (base, minor) = match (stage.strip_prefix("beta"), stage.strip_prefix("alpha")) {
+            (Some(minor), _) => (1_000_000, minor),
+            (_, Some(minor)) => (1, minor),
+            _ => return None,
+        };
+        let minor: i32 = minor.parse().ok()?;
+        Some(base + major.min(999) * 1_000 + minor.min(999))
+    };
+    parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_before_others() {
+        let mut versions = ["foo1", "v1alpha2", "v10", "v2beta1", "v1", "v1beta2", "v2", "v1alpha1"];
+        versions.sort_by_key(|version| -version_rank(version));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha2", "v1alpha1", "foo1"]
+        );
+    }
+}

@@ -5,6 +5,7 @@
 //! Whatever comes from outside is decoded by [`json`] or [`yaml`] under explicit caps, then held
 //! against its [`schema`].
 
+pub mod api_service;
 pub mod configuration;
 pub mod error;
 pub mod expiring_cache;
@@ -30,7 +31,7 @@ pub mod webhook_answer;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
-pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, version_rank};
 pub use serde_json::Value;
 
 /// The fields of an object or of any struct within it, sorted by name.

@@ -93,6 +93,60 @@ pub fn resolve_cluster(service: &Value, name: &str, port: u16) -> Result<String,
     }
 }
 
+/// The host and port of a ready endpoint behind the port of a service, which is `name`; `offset` picks one of several
+/// (`ResolveEndpoint` of `k8s.io/apiserver/pkg/util/proxy`).
+///
+/// # Errors
+/// If there is none.
+pub fn resolve_endpoint(
+    service: &Value,
+    slices: &[Value],
+    name: &str,
+    port: u16,
+    offset: usize,
+) -> Result<(String, u16), String> {
+    let kind = service
+        .pointer("/spec/type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
+        return Err(format!("unsupported service type \"{kind}\""));
+    }
+    let ports = service.pointer("/spec/ports").and_then(Value::as_array);
+    let mut ports = ports.into_iter().flatten();
+    let known = ports.find(|known| known.get("port").and_then(Value::as_u64) == Some(port.into()));
+    let known = known.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+    let port_name = known.get("name").and_then(Value::as_str).unwrap_or_default();
+    let family = service.pointer("/spec/ipFamilies/0").and_then(Value::as_str);
+    let is_preferred = |slice: &&Value| family.is_some() && slice.get("addressType").and_then(Value::as_str) == family;
+    let (preferred, others): (Vec<&Value>, Vec<&Value>) = slices.iter().partition(is_preferred);
+    let mut slices = preferred.into_iter().chain(others);
+    let found = slices.find_map(|slice| ready_endpoint(slice, port_name, offset));
+    found.ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+}
+
+/// A ready endpoint of a slice that has a port of this name.
+fn ready_endpoint(slice: &Value, port_name: &str, offset: usize) -> Option<(String, u16)> {
+    let port = named_port(slice, port_name)?;
+    let ready: Vec<&Value> = ready_endpoints(slice).collect();
+    let endpoint = ready.get(offset.checked_rem(ready.len())?)?;
+    let address = endpoint.pointer("/addresses/0").and_then(Value::as_str)?;
+    Some((address.to_owned(), port))
+}
+
+/// The port of this name that a slice has.
+pub fn named_port(slice: &Value, name: &str) -> Option<u16> {
+    let mut ports = slice.get("ports").and_then(Value::as_array).into_iter().flatten();
+    let port = ports.find(|port| port.get("name").and_then(Value::as_str).unwrap_or_default() == name)?;
+    u16::try_from(port.get("port").and_then(Value::as_u64)?).ok()
+}
+
+/// The endpoints of a slice that are ready, or do not say that they are not.
+pub fn ready_endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
+    let endpoints = slice.get("endpoints").and_then(Value::as_array).into_iter().flatten();
+    endpoints.filter(|endpoint| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false)))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -110,6 +164,31 @@ mod tests {
         let service = json!({"service": {"namespace": "n", "name": "s", "path": "p"}});
         assert_eq!(read(service), "https://s.n.svc:443 /p");
         assert!(WebhookAddress::read(&json!({})).is_err());
+    }
+
+    #[test]
+    fn a_service_leads_to_a_ready_endpoint_of_its_port() {
+        let service =
+            json!({"spec": {"type": "ClusterIP", "ipFamilies": ["IPv6"], "ports": [{"port": 443, "name": "https"}]}});
+        let slice = |family: &str, address: &str, ready: bool| {
+            json!({
+                "addressType": family,
+                "ports": [{"name": "other", "port": 1}, {"name": "https", "port": 8443}],
+                "endpoints": [
+                    {"addresses": ["10.0.0.1"], "conditions": {"ready": false}},
+                    {"addresses": [address], "conditions": {"ready": ready}},
+                ],
+            })
+        };
+        let slices = [slice("IPv4", "10.0.0.2", true), slice("IPv6", "fd00::2", true)];
+        let resolve = |slices: &[Value], port| resolve_endpoint(&service, slices, "s", port, 7);
+        assert_eq!(resolve(&slices, 443), Ok(("fd00::2".to_owned(), 8443)));
+        assert_eq!(resolve(&slices[..1], 443), Ok(("10.0.0.2".to_owned(), 8443)));
+        let none = Err("no endpoints available for service \"s\"".to_owned());
+        assert_eq!(resolve(&[slice("IPv4", "10.0.0.2", false)], 443), none);
+        assert_eq!(resolve(&[], 443), none);
+        let missing = Err("no service port 80 found for service \"s\"".to_owned());
+        assert_eq!(resolve(&slices, 80), missing);
     }
 
     #[test]

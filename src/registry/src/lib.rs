@@ -31,12 +31,14 @@ pub mod protobuf;
 #[doc(hidden)]
 pub mod protobuf_fields;
 mod protobuf_form;
+mod proxied;
 mod read_index;
 mod reads;
 mod registry;
 mod reinvocation;
 pub mod request;
 mod selectable;
+mod service_resolver;
 mod store_error;
 mod store_watcher;
 mod stored;
@@ -62,8 +64,8 @@ pub use definition::{
     StorageMediaType, SubresourceDefinition, SubresourceKind,
 };
 pub use director::{
-    ApiSurface, Backend, DirectorError, DirectorHandle, ProxyBackend, PublishedSurface, Registries, Resource,
-    ResourceLookup, Route, ServedResource, VirtualCall, VirtualResource,
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
+    ServedResource, VirtualCall, VirtualResource,
 };
 pub use documents::Documents;
 pub use event_kind::EventKind;
@@ -73,12 +75,14 @@ pub use key_locks::RegistryError;
 pub use known_kinds::KnownKinds;
 pub use openapi_fragment::{NoSchemas, OpenApiFragment, SchemaSource};
 pub use own_objects::{OwnObjects, delete_dependent};
+pub use proxied::{ProxiedOpenApi, ProxiedVersion};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
 pub use reinvocation::{PluginRounds, Reinvocation};
 pub use request::WriteContext;
 pub use selectable::{SelectableField, SelectableFields};
+pub use service_resolver::ServiceResolver;
 pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;

@@ -28,12 +28,13 @@ use crate::lifecycle::{Lifecycle, Moment};
 use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
+use crate::reload::Reloader;
 use crate::replicas::{Facts, Observed};
 use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, encryption, front, outage, rebalance};
+use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -89,7 +90,10 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
+        let mut files = Reloader::default();
+        let identity_for_proxies = proxy_identity::load(settings, &pki, &mut files)?;
+        let (issuer, name) = (tokens.issuer(), instance(settings));
+        let served = resources::start(&system, &store, settings, issuer, name, identity_for_proxies).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -108,6 +112,7 @@ impl App {
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
             client_cas: front::client_cas(settings, &pki),
+            front_proxies: proxy_identity::published(settings, &pki),
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
@@ -117,8 +122,9 @@ impl App {
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let own = own.into_iter().chain(served.aggregation.readiness());
         let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
-        let views = own.into_iter().chain(served.authorization.views());
+        let views = own.chain(served.authorization.views());
         let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
@@ -136,6 +142,7 @@ impl App {
                 pki: &pki,
                 tokens: &tokens,
                 identity: identity.name(),
+                files,
             },
             &system,
             &served,
@@ -147,6 +154,7 @@ impl App {
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
+                group: membership.as_ref().map(|membership| membership.group().clone()),
             },
             front::Telemetry {
                 metrics,

@@ -77,6 +77,9 @@ pub(crate) enum BuildError {
          authenticating proxy headers for arbitrary users"
     )]
     OverlappingCas,
+    /// The certificate for aggregated API servers cannot be used.
+    #[error("--proxy-client-cert-file and --proxy-client-key-file cannot be used")]
+    ProxyClient(#[source] trireme_http::client::TlsOptionsError),
     /// Spans cannot be exported.
     #[error("spans cannot be exported")]
     Spans(#[from] opentelemetry_otlp::ExporterBuildError),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use trireme_actors::ActorSystem;
+use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
-    ExpiredIdentities, FlowConfiguration, FlowStatus, GarbageCollector, Identity, KubernetesEndpoints,
+    ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector, Identity, KubernetesEndpoints,
     KubernetesService, NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher,
     SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
@@ -38,6 +39,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) root_ca: String,
     /// The CAs of clients' certificates, PEM.
     pub(crate) client_cas: Vec<PathBuf>,
+    /// The proxies that extension API servers are to believe, if there are any.
+    pub(crate) front_proxies: Option<FrontProxies>,
 }
 
 /// The lease of each duty that this replica would do.
@@ -73,7 +76,12 @@ impl Duties<'_> {
         let ranges = registry(&self.served.director, "networking.k8s.io", "servicecidrs")?;
         let classes = registry(&self.served.director, "scheduling.k8s.io", "priorityclasses")?;
         let clock = self.system.clock().clone();
-        let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
+        let trust = ClientTrust::new(
+            self.core("configmaps")?,
+            self.client_cas.clone(),
+            self.front_proxies.clone(),
+            clock,
+        );
         Ok(vec![
             self.keep(SingleKeyController(trust)),
             self.keep(SingleKeyController(self.repair_reservations()?)),
@@ -93,7 +101,39 @@ impl Duties<'_> {
             self.keep(SingleKeyController(services)),
             self.keep(self.served.extensions.names()),
             self.keep(self.served.extensions.cleanup()),
+            self.keep(self.availability()?),
+            self.keep(self.custom_services()?),
         ])
+    }
+
+    fn availability(&self) -> Result<AvailabilityController, ResourcesError> {
+        let slices = registry(&self.served.director, "discovery.k8s.io", "endpointslices")?;
+        let remote = self.served.aggregation.remote.clone();
+        Ok(AvailabilityController::new(
+            self.api_services()?,
+            self.core("services")?,
+            slices,
+            remote,
+        ))
+    }
+
+    fn custom_services(&self) -> Result<CustomServices, ResourcesError> {
+        let definitions = registry(
+            &self.served.director,
+            trireme_extensions::GROUP,
+            trireme_extensions::PLURAL,
+        )?;
+        let remote = &self.served.aggregation.remote;
+        Ok(CustomServices::new(
+            self.system,
+            self.api_services()?,
+            definitions,
+            remote,
+        ))
+    }
+
+    fn api_services(&self) -> Result<RegistryHandle, ResourcesError> {
+        registry(&self.served.director, "apiregistration.k8s.io", "apiservices")
     }
 
     fn repair_reservations(&self) -> Result<RepairReservations, ResourcesError> {

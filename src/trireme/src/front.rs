@@ -8,6 +8,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_audit::Audit;
 use trireme_auth::{Authorizer, FrontProxyHeaders};
+use trireme_cluster::Group;
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
@@ -62,6 +63,8 @@ pub(crate) struct Watched {
     pub(crate) lifecycle: Lifecycle,
     /// The standing of the replica in its group.
     pub(crate) replicas: Observed,
+    /// The group, if there is one.
+    pub(crate) group: Option<Group>,
 }
 
 /// Certificates of the server and authorities of its clients.
@@ -72,6 +75,8 @@ pub(crate) struct Keys<'a> {
     pub(crate) tokens: &'a TokenKeys,
     /// The name of the server among others.
     pub(crate) identity: &'a str,
+    /// The files that are followed; those of the edge are added.
+    pub(crate) files: Reloader,
 }
 
 /// What `/version` says of the build; outside of a repository it names no commit.
@@ -105,7 +110,7 @@ fn warn_of_gates(settings: &Settings) {
 /// Binds the port and serves.
 pub(crate) async fn start(
     settings: &Settings,
-    keys: Keys<'_>,
+    mut keys: Keys<'_>,
     system: &ActorSystem,
     served: &Served,
     watched: Watched,
@@ -114,7 +119,6 @@ pub(crate) async fn start(
     warn_of_gates(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
-    let mut files = Reloader::default();
     let reached_at = duties::reachable_address(settings).unwrap_or(settings.bind_address);
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
@@ -130,11 +134,17 @@ pub(crate) async fn start(
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
         statusz: settings.feature_gates.statusz(),
         version: version(),
-        ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
+        ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut keys.files)?)
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
-    let authenticators = authentication::start(settings, system, (keys.tokens, keys.identity), director, &mut files)?;
+    let authenticators = authentication::start(
+        settings,
+        system,
+        (keys.tokens, keys.identity),
+        director,
+        &mut keys.files,
+    )?;
     let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
@@ -153,7 +163,9 @@ pub(crate) async fn start(
     });
     handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
     handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
-    resources::serve_virtual(system, director, &settings.apis, handlers).await?;
+    resources::serve_virtual(director, &settings.apis, handlers).await?;
+    served.aggregation.register_local(system, director);
+    let group = watched.group.clone();
     let rooms = Rooms {
         director: director.clone(),
         authenticator: authenticators.requests,
@@ -161,7 +173,8 @@ pub(crate) async fn start(
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
-        health: health(watched),
+        health: served.aggregation.add_checks(health(watched), group),
+        aggregation: served.aggregation.remote.clone(),
         metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
@@ -173,11 +186,12 @@ pub(crate) async fn start(
     if let Some(file) = &settings.authorization.file {
         let authorization = served.authorization.clone();
         let controller = ConfigController::new("apiserver_authorization_config_controller", keys.identity);
-        files.follow_configuration("authorization-config", file.clone(), controller, move |content| {
-            authorization.reload(content).map_err(BuildError::Authorization)
-        })?;
+        keys.files
+            .follow_configuration("authorization-config", file.clone(), controller, move |content| {
+                authorization.reload(content).map_err(BuildError::Authorization)
+            })?;
     }
-    files.start(system);
+    keys.files.start(system);
     Ok(Edge::build(config, rooms)?)
 }
 
@@ -263,6 +277,7 @@ fn health(watched: Watched) -> Health {
         views,
         lifecycle,
         replicas,
+        group: _,
     } = watched;
     let hook = "poststarthook/start-system-namespaces-controller";
     let (readiness, caches) = (store.clone(), store.clone());

@@ -1,5 +1,6 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
+mod aggregation;
 mod app;
 mod audit;
 mod authentication;
@@ -22,6 +23,7 @@ mod outage;
 mod pki;
 mod probe;
 mod profiling;
+mod proxy_identity;
 mod rebalance;
 mod reload;
 mod replicas;

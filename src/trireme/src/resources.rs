@@ -4,24 +4,22 @@ use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
-use trireme_aggregation::{LocalService, LocalServices};
+use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_http::client::{BreakerSettings, Client, ClientSettings};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
-use trireme_machinery::{ApiError, GroupResource};
+use trireme_machinery::GroupResource;
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, TimeToLive, VirtualResource,
+    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, ServiceResolver, StoreWatcherOptions, TimeToLive,
+    VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
 
-use crate::{authorization::Authorization, image_review, settings::Settings};
-
-/// The interval at which the registration of resources is tried again until the store takes it.
-const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
+use crate::{aggregation::Aggregation, authorization::Authorization, image_review, settings::Settings};
 
 /// Why the resources could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +52,8 @@ pub(crate) struct Served {
     pub(crate) views: Vec<Arc<dyn Readiness>>,
     /// The resources that users define.
     pub(crate) extensions: Extensions,
+    /// The resources of other API servers.
+    pub(crate) aggregation: Aggregation,
 }
 
 /// Starts the registries of all built-in resources. Their caches load in the background.
@@ -63,9 +63,11 @@ pub(crate) async fn start(
     settings: &Settings,
     tokens: TokenIssuer,
     instance: String,
+    proxy_identity: ProxyIdentity,
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
+    let services = ServiceResolver::new(&published, settings.aggregation.to_endpoints);
     let authorization = Authorization::start(system, &settings.authorization, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
@@ -78,6 +80,7 @@ pub(crate) async fn start(
         namespaces: &namespaces,
         system,
         client: &client("admission-webhooks"),
+        services: &services,
         permissions: &authorization.permissions(),
         settings: &settings.admission.plugins,
         image_reviewer: &|policy| {
@@ -111,12 +114,18 @@ pub(crate) async fn start(
         storage_root: settings.store.prefix.clone(),
         scale: scale.ok_or(ResourcesError::NotServed("scales"))?,
         client: client("conversion-webhooks"),
-        services: registry(&director, "", "services")?,
+        services: services.clone(),
         announcement: settings.may_have_other_replicas().then_some((announced, instance)),
     };
     let definitions = registry(&director, trireme_extensions::GROUP, trireme_extensions::PLURAL)?;
     let extensions = Extensions::start(system, &director, definitions, extension_settings);
+    let remote = RemoteSettings {
+        services,
+        identity: proxy_identity,
+        rejects_redirects: settings.aggregation.rejects_redirects,
+    };
     Ok(Served {
+        aggregation: Aggregation::start(system, &director, remote),
         extensions: extensions.ok_or(ResourcesError::NotServed(trireme_extensions::PLURAL))?,
         director,
         addresses: kind_settings.addresses,
@@ -153,7 +162,6 @@ fn defined(resources: Vec<ResourceDefinition>) -> Vec<ResourceDefinition> {
 
 /// Serves the resources that nobody stores: who answers for each is in `handlers`.
 pub(crate) async fn serve_virtual(
-    system: &ActorSystem,
     director: &DirectorHandle,
     apis: &ApiSelection,
     handlers: Vec<(GroupResource, Arc<dyn VirtualResource>)>,
@@ -166,7 +174,6 @@ pub(crate) async fn serve_virtual(
         resources.push(Resource::Virtual(Arc::new(definition), handler.clone()));
     }
     director.install(resources).await?;
-    register_local_services(system, director);
     Ok(())
 }
 
@@ -231,37 +238,4 @@ fn kind_settings(
         ),
         ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
     })
-}
-
-/// Registers what this server serves itself as APIServices.
-fn register_local_services(system: &ActorSystem, director: &DirectorHandle) {
-    let Some(route) = director.surface().find("apiregistration.k8s.io", "v1", "apiservices") else {
-        return;
-    };
-    let mut services: Vec<LocalService> = Vec::new();
-    let surface = director.surface();
-    let versions = surface.definitions().flat_map(|definition| &definition.versions);
-    for version in versions.filter(|version| version.is_served) {
-        let service = LocalService {
-            group: version.group_version.group.to_string(),
-            version: version.group_version.version.to_string(),
-            group_priority_minimum: version.group_priority,
-            version_priority: version.priority,
-        };
-        if !services.contains(&service) {
-            services.push(service);
-        }
-    }
-    let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());
-    let run = async move {
-        while let Err(error) = local.run().await {
-            log_retry(&error);
-            clock.sleep(REGISTRATION_RETRY).await;
-        }
-    };
-    let _ = system.tasks().spawn_named("local-apiservices", run);
-}
-
-fn log_retry(error: &ApiError) {
-    tracing::debug!(%error, "the store does not take the server's own objects yet");
 }

@@ -9,6 +9,7 @@ mod echo;
 mod identities;
 pub mod known;
 mod normal;
+mod scripted;
 mod spaced;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::server::ADMIN_TOKEN;
 use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
+use scripted::Script;
 
 pub use audit_events::AuditTape;
 pub use identities::Peers;
@@ -48,6 +50,7 @@ pub struct Scenario {
     /// Its name, unique in its file.
     pub name: String,
     own_namespace: bool,
+    receiver: Option<Script>,
     steps: Vec<Value>,
 }
 
@@ -87,6 +90,7 @@ pub fn load(path: &Path) -> Vec<Scenario> {
             Scenario {
                 name: value["name"].as_str().expect("a scenario has a name").to_owned(),
                 own_namespace: value["namespace"] != Value::Bool(false),
+                receiver: Script::of(&value),
                 steps: match value["steps"].take() {
                     Value::Array(steps) => steps,
                     _ => panic!("{path:?}: a scenario has steps"),
@@ -153,7 +157,12 @@ impl Scenario {
         if self.own_namespace {
             make_namespace(client, &namespace);
         }
-        let normalizer = Normalizer::new(&namespace, compares_managers);
+        let mut normalizer = Normalizer::new(&namespace, compares_managers);
+        let receiver = self.receiver.as_ref();
+        let receiver = receiver.map(|script| (script, script.start(&namespace, &mut variables)));
+        if let Some((_, receiver)) = &receiver {
+            normalizer.hide(receiver);
+        }
         let mut identities = Identities::new(*peers);
         let mut told = Vec::new();
         let mut ids = AuditIds::new();
@@ -172,6 +181,13 @@ impl Scenario {
         }
         if let Some(tape) = peers.audit {
             told.extend(ids.differences(tape, &self.steps, &normalizer));
+        }
+        if let Some((script, receiver)) = &receiver {
+            told.extend(
+                script
+                    .difference(receiver, &normalizer, self.steps.len())
+                    .take(DIFFERENCES_TOLD),
+            );
         }
         if self.own_namespace {
             // What is left over does no harm: every scenario has a namespace of its own.
@@ -238,6 +254,9 @@ fn run_step(
         let shown: Map<String, Value> = headers.keys().map(|name| (name.clone(), values(name))).collect();
         got["headers"] = shown.into();
     }
+    if let Some(only) = step["only"].as_str() {
+        keep_only(&mut got["body"], &substitute_text(only, variables));
+    }
     let mut differences = Vec::new();
     let mut expected = step["expect"].clone();
     if let Some(expected) = expected.as_object_mut() {
@@ -256,6 +275,15 @@ fn run_step(
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     differences
+}
+
+/// Leaves those of a list that contain a text; others may be anybody's.
+fn keep_only(body: &mut Value, text: &str) {
+    for field in ["items", "groups"] {
+        if let Some(items) = body.get_mut(field).and_then(Value::as_array_mut) {
+            items.retain(|item| item.to_string().contains(text));
+        }
+    }
 }
 
 /// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks.
@@ -354,6 +382,8 @@ fn send_step(
     );
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    // As the recording client, which names no coding that it takes.
+    let recorded = ("Accept-Encoding".to_owned(), "identity".to_owned());
     let headers = step["headers"].as_object().into_iter().flatten();
     let headers: Vec<(String, String)> = headers
         .map(|(name, value)| {
@@ -362,6 +392,7 @@ fn send_step(
                 substitute_text(value.as_str().unwrap_or_default(), variables),
             )
         })
+        .chain([recorded])
         .collect();
     client.send(&Request {
         method,
@@ -403,6 +434,11 @@ fn substitute_text(text: &str, variables: &HashMap<String, String>) -> String {
 
 fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
     match value {
+        // The one variable that is no text.
+        Value::String(text) if text == "${hookPort}" => {
+            let port = variables.get("hookPort").and_then(|port| port.parse::<u16>().ok());
+            port.map_or_else(|| value.clone(), Value::from)
+        }
         Value::String(text) => Value::String(substitute_text(text, variables)),
         Value::Array(items) => items.iter().map(|item| substitute(item, variables)).collect(),
         Value::Object(fields) => fields

@@ -6,11 +6,16 @@ use std::sync::LazyLock;
 use regex::{NoExpand, Regex};
 use serde_json::{Map, Value};
 
+use crate::receiver::Receiver;
+
 /// Replaces what varies by a placeholder.
 #[derive(Debug)]
 pub(super) struct Normalizer {
     namespace: String,
     keeps_managers: bool,
+    /// Texts of the scenario's receiver, and what stands for them.
+    hidden: Vec<(String, &'static str)>,
+    receiver_port: Option<u16>,
 }
 
 // Compiled once: in a debug build that takes far longer than the requests.
@@ -71,7 +76,15 @@ impl Normalizer {
         Self {
             keeps_managers,
             namespace: namespace.to_owned(),
+            hidden: Vec::new(),
+            receiver_port: None,
         }
+    }
+
+    /// Replaces what differs from one receiver to the next.
+    pub(super) fn hide(&mut self, receiver: &Receiver) {
+        self.hidden = receiver.hidden();
+        self.receiver_port = Some(receiver.port());
     }
 
     /// A whole answer.
@@ -115,9 +128,13 @@ impl Normalizer {
             return (*with).into();
         }
         let Value::String(text) = value else {
-            return value.clone();
+            let is_port = self.receiver_port.is_some_and(|port| *value == port);
+            return if is_port { "<hook>".into() } else { value.clone() };
         };
         let mut text = text.clone();
+        for (hidden, with) in &self.hidden {
+            text = text.replace(hidden, with);
+        }
         for (number, (pattern, with)) in COMPILED.iter().enumerate() {
             if number == 2 {
                 text = text.replace(&self.namespace, "<ns>");

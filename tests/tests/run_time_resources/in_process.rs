@@ -16,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_admission::Chain;
+use trireme_aggregation::{RemoteServers, RemoteSettings};
 use trireme_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, Rejected};
 use trireme_edge::{
     Edge, EdgeConfig, Health, Rooms,
@@ -26,7 +27,8 @@ use trireme_http::server::{Running, TrustedCas, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StorageMediaType, StoreWatcherOptions,
+    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, ServiceResolver, StorageMediaType,
+    StoreWatcherOptions,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -332,6 +334,11 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         mutating: 100,
     };
     let actors = system.clone();
+    let no_servers = RemoteSettings {
+        services: ServiceResolver::new(director.published(), false),
+        identity: Arc::default(),
+        rejects_redirects: true,
+    };
     let rooms = Rooms {
         director: director.clone(),
         authenticator: Arc::new(Everybody),
@@ -342,6 +349,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         actors: Arc::new(move || actors.snapshot()),
         replicas: Arc::new(Alone),
+        aggregation: RemoteServers::start(system, director.published(), no_servers),
         profiler: None,
         audit: None,
         spans: None,

@@ -8,11 +8,7 @@ use trireme_http::client::{
     Body, Call, ClientError, Endpoint, HeaderValue, Method, Protocols, RemoteAnswer, Request, Response, ResponseBody,
     Uri, header,
 };
-use trireme_machinery::{
-    go_text::quote,
-    webhook_address::{WebhookAddress, resolve_cluster},
-    webhook_answer::read_answer,
-};
+use trireme_machinery::{go_text::quote, webhook_address::WebhookAddress, webhook_answer::read_answer};
 
 use super::{
     WebhookParts,
@@ -108,14 +104,8 @@ impl WebhookParts {
         else {
             return Ok(endpoint);
         };
-        let found = self
-            .services
-            .find(namespace, name)
-            .await
-            .map_err(|error| error.to_string())?;
-        let service = found.ok_or_else(|| format!("service \"{name}\" not found"))?;
-        let host = resolve_cluster(&service, name, *port)?;
-        Ok(endpoint.dialed_at(host, *port))
+        let (host, port) = self.services.resolve(namespace, name, *port).await?;
+        Ok(endpoint.dialed_at(host, port))
     }
 }
 

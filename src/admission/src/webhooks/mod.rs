@@ -25,10 +25,12 @@ use std::sync::Arc;
 
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
-use trireme_registry::{Entries, Readiness, ResourceLookup, View, WriteRequest, compile_entries, item};
+use trireme_registry::{
+    Entries, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item,
+};
 
 use self::configuration::{Configuration, WebhookKind};
-use crate::{matching, namespaces::Namespaces, object_lookup::ObjectLookup};
+use crate::{matching, namespaces::Namespaces};
 
 /// The parts that both plugins are made of.
 #[derive(Clone)]
@@ -36,7 +38,7 @@ pub(crate) struct WebhookParts {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) namespaces: Namespaces,
-    pub(crate) services: ObjectLookup,
+    pub(crate) services: ServiceResolver,
 }
 
 /// The configured webhooks of one kind, and what calling them takes.

@@ -3,10 +3,12 @@
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, header},
+    web,
 };
 use trireme_machinery::ApiError;
 use trireme_registry::documents::Document;
 
+use super::proxied;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
@@ -68,8 +70,17 @@ pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse
 }
 
 /// `/apis/{group}/{version}`
-pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn version(
+    exchange: Current,
+    api: Shared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
     let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
+    let surface = api.director.surface();
+    if let Some(proxied) = surface.proxied(&group, &version) {
+        return proxied::forward(&exchange, &api, &request, payload, proxied).await;
+    }
     resource_list(&exchange, &api, &group, &version)
 }
 

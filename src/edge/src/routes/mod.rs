@@ -11,6 +11,7 @@ mod issuer;
 mod openapi;
 mod plain;
 mod pprof;
+mod proxied;
 mod replicas;
 mod resources;
 mod zpages;

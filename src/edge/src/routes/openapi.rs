@@ -3,10 +3,12 @@
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, StatusCode, header},
+    web,
 };
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::documents::Document;
 
+use super::proxied;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
@@ -56,7 +58,13 @@ pub(super) async fn v3_index(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/openapi/v3/{path}`
-pub(super) async fn v3(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+pub(super) async fn v3(exchange: Current, api: Shared, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    let surface = api.director.surface();
+    let version = exchange.info.path().strip_prefix("/openapi/v3/apis/");
+    let version = version.and_then(|version| version.trim_end_matches('/').split_once('/'));
+    if let Some(proxied) = version.and_then(|(group, version)| surface.proxied(group, version)) {
+        return proxied::forward_own(&exchange, &api, &request, payload, proxied).await;
+    }
     let answered = async {
         read_only(&exchange)?;
         let path = exchange.info.path().strip_prefix("/openapi/v3/").unwrap_or_default();

@@ -7,6 +7,7 @@ use trireme_registry::{
     subresource::SubresourceRole,
 };
 
+use super::proxied;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
@@ -27,6 +28,9 @@ pub(super) async fn dispatch(
 ) -> HttpResponse {
     let info = &exchange.info;
     let surface = api.director.surface();
+    if let Some(proxied) = surface.proxied(info.group(), info.version()) {
+        return proxied::forward(&exchange, &api, &request, payload, proxied).await;
+    }
     let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
         if !surface.serves_built_in(info.group()) {
             return status::page_not_found();
@@ -69,7 +73,6 @@ pub(super) async fn dispatch(
             };
             not_stored(call, payload).await
         }
-        Backend::Proxied(backend) => Err(not_implemented(&format!("the proxy to {}", backend.name()))),
     };
     respond::finish(&exchange, answered)
 }

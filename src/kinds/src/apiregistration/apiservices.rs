@@ -1,22 +1,24 @@
 //! APIServices (`kube-aggregator/pkg/apis/apiregistration/validation`).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::{
+    api_service::local_status,
     field::{Error, ErrorList, Path},
     go_text::quote,
     names::{self, NameCheck},
+    time,
 };
 use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use crate::{
-    columns::{self, column, documented},
+    columns::{self, column, described},
     core::configmaps::decoded_len,
     kind::Kind,
-    values::{integer_at, is_true_at, items, keep_field, keep_metadata, remove, text, text_at},
+    values::{integer_at, is_true_at, items, keep_field, keep_metadata, text, text_at},
 };
 
-const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
-const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
+const SERVICE: &str = "The reference to the service that hosts this API endpoint.";
+const AVAILABLE: &str = "Whether this service is available.";
 
 /// The statuses of a condition.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
@@ -25,10 +27,10 @@ const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 pub(crate) fn kind() -> Kind {
     Kind::new("apiregistration.k8s.io", "apiservices", ApiServices).columns(vec![
         columns::name(),
-        column("Service", "string", documented(SPEC, "service"), |object| {
+        column("Service", "string", described(SERVICE), |object| {
             Value::from(service(object))
         }),
-        column("Available", "string", documented(STATUS, "conditions"), |object| {
+        column("Available", "string", described(AVAILABLE), |object| {
             Value::from(available(object))
         }),
         columns::age(),
@@ -67,8 +69,10 @@ impl Strategy for ApiServices {
         names::name_is_path_segment
     }
 
-    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        remove(object, "status");
+    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        let is_local = object.pointer("/spec/service").is_none();
+        let now = time::Time::from(context.now).to_string();
+        object["status"] = if is_local { local_status(&now) } else { json!({}) };
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -189,8 +193,6 @@ fn validate_service_reference(object: &Value, path: &Path<'_>, errors: &mut Erro
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::testing::{Trial, named};
 

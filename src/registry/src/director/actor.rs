@@ -47,6 +47,7 @@ impl Director {
                 // It is not served, as is wished.
                 None => (nothing(), Vec::new()),
             }),
+            Change::Proxy(versions) => Ok((Prepared::Proxy(versions), Vec::new())),
         };
         let store_watcher = self.parts.store_watcher.clone();
         let preparing = async move {
@@ -86,7 +87,6 @@ impl Director {
                 self.start_stored(definition, name)?
             }
             Resource::Virtual(definition, handler) => Installed::without_store(definition, Backend::Virtual(handler)),
-            Resource::Proxied(definition, backend) => Installed::without_store(definition, Backend::Proxied(backend)),
         })
     }
 
@@ -259,6 +259,10 @@ impl Receive<ChangePrepared> for Director {
             Ok(Prepared::Remove(resource)) => {
                 self.parts.publish(before.without(&resource));
                 (before.installed(&resource).cloned(), Some(resource))
+            }
+            Ok(Prepared::Proxy(versions)) => {
+                self.parts.publish(before.proxying(versions));
+                (None, None)
             }
         };
         reply.send(Ok(()));

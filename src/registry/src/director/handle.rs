@@ -12,7 +12,7 @@ use super::{
     logic::{ApiSurface, Backend},
     messages::Change,
     published::PublishedSurface,
-    virtual_resource::{ProxyBackend, VirtualResource},
+    virtual_resource::VirtualResource,
 };
 use crate::{
     admission::Admission,
@@ -21,6 +21,7 @@ use crate::{
     key_locks::RegistryError,
     known_kinds::KnownKinds,
     openapi_fragment::SchemaSource,
+    proxied::ProxiedVersion,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
@@ -59,14 +60,12 @@ pub enum Resource {
     Stored(Arc<ResourceDefinition>),
     /// Nothing is stored; this answers.
     Virtual(Arc<ResourceDefinition>, Arc<dyn VirtualResource>),
-    /// Another server answers.
-    Proxied(Arc<ResourceDefinition>, Arc<dyn ProxyBackend>),
 }
 
 impl Resource {
     pub(super) fn definition(&self) -> &Arc<ResourceDefinition> {
         match self {
-            Self::Stored(definition) | Self::Virtual(definition, _) | Self::Proxied(definition, _) => definition,
+            Self::Stored(definition) | Self::Virtual(definition, _) => definition,
         }
     }
 }
@@ -96,7 +95,7 @@ impl Installed {
     pub(super) fn registry(&self) -> Option<&RegistryHandle> {
         match &self.backend {
             Backend::Stored(registry) => Some(registry),
-            Backend::Virtual(_) | Backend::Proxied(_) => None,
+            Backend::Virtual(_) => None,
         }
     }
 
@@ -214,6 +213,12 @@ impl DirectorHandle {
     /// Serves a resource no longer; its watches end. What is stored stays.
     pub async fn remove(&self, resource: &GroupResource) -> Result<(), DirectorError> {
         self.handle.ask(Change::Remove(resource.clone())).await?
+    }
+
+    /// Lets other servers answer for these groups and versions, and for no others. One of them comes before resources of
+    /// the same group and version that are served here.
+    pub async fn proxy(&self, versions: Vec<ProxiedVersion>) -> Result<(), DirectorError> {
+        self.handle.ask(Change::Proxy(versions)).await?
     }
 
     /// Reports whether all resources are loaded and have caught up with where the store was then.

@@ -7,15 +7,13 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::{
-    handle::Installed,
-    virtual_resource::{ProxyBackend, VirtualResource},
-};
+use super::{handle::Installed, virtual_resource::VirtualResource};
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     documents::Documents,
     known_kinds::KnownKinds,
     openapi_fragment::NoSchemas,
+    proxied::{ProxiedVersion, ProxiedVersions},
     registry::RegistryHandle,
 };
 
@@ -35,8 +33,6 @@ pub enum Backend {
     Stored(RegistryHandle),
     /// Code that keeps nothing.
     Virtual(Arc<dyn VirtualResource>),
-    /// Another server.
-    Proxied(Arc<dyn ProxyBackend>),
 }
 
 /// A resource in a version that is served.
@@ -54,6 +50,7 @@ pub struct ApiSurface {
     installed: BTreeMap<GroupResource, Arc<Installed>>,
     by_prefix: BTreeMap<Arc<str>, Arc<Installed>>,
     routes: HashMap<Arc<str>, Vec<RouteEntry>>,
+    proxied: ProxiedVersions,
     documents: Documents,
     known_kinds: Arc<KnownKinds>,
 }
@@ -71,9 +68,15 @@ impl ApiSurface {
             installed: BTreeMap::new(),
             by_prefix: BTreeMap::new(),
             routes: HashMap::new(),
+            proxied: ProxiedVersions::default(),
             documents,
             known_kinds: Arc::new(known_kinds),
         }
+    }
+
+    /// The group and version, if another server answers for it. It comes before what is served here.
+    pub fn proxied(&self, group: &str, version: &str) -> Option<&ProxiedVersion> {
+        self.proxied.find(group, version)
     }
 
     /// A resource in a version.
@@ -100,7 +103,7 @@ impl ApiSurface {
                 registry: registry.clone(),
                 version,
             }),
-            Backend::Virtual(_) | Backend::Proxied(_) => None,
+            Backend::Virtual(_) => None,
         }
     }
 
@@ -170,17 +173,22 @@ impl ApiSurface {
         let mut installed = self.installed.clone();
         let entries = changed.iter().map(|one| (one.definition.resource.clone(), one.clone()));
         installed.extend(entries);
-        self.changed_to(installed)
+        self.changed_to(installed, self.proxied.clone())
     }
 
     /// The surface without a resource.
     pub(super) fn without(&self, resource: &GroupResource) -> Self {
         let mut installed = self.installed.clone();
         installed.remove(resource);
-        self.changed_to(installed)
+        self.changed_to(installed, self.proxied.clone())
     }
 
-    fn changed_to(&self, installed: BTreeMap<GroupResource, Arc<Installed>>) -> Self {
+    /// The surface with other servers for these groups and versions alone.
+    pub(super) fn proxying(&self, versions: Vec<ProxiedVersion>) -> Self {
+        self.changed_to(self.installed.clone(), ProxiedVersions::of(versions))
+    }
+
+    fn changed_to(&self, installed: BTreeMap<GroupResource, Arc<Installed>>, proxied: ProxiedVersions) -> Self {
         let definitions: Vec<_> = installed.values().map(|one| one.definition.clone()).collect();
         let known_kinds = self.known_kinds.changed_to(&definitions);
         let stored = installed.values().filter(|one| one.registry().is_some());
@@ -189,7 +197,8 @@ impl ApiSurface {
                 .map(|one| (one.definition.storage_prefix.clone(), one.clone()))
                 .collect(),
             routes: routes(&installed),
-            documents: self.documents.changed_to(definitions),
+            documents: self.documents.changed_to(definitions, proxied.clone()),
+            proxied,
             known_kinds: Arc::new(known_kinds),
             installed,
         }

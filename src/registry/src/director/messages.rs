@@ -6,7 +6,7 @@ use trireme_actors::{Message, Reply};
 use trireme_machinery::GroupResource;
 
 use super::handle::{DirectorError, Installed, Resource};
-use crate::definition::ResourceDefinition;
+use crate::{definition::ResourceDefinition, proxied::ProxiedVersion};
 
 /// A change of what is served.
 pub(super) enum Change {
@@ -16,6 +16,8 @@ pub(super) enum Change {
     Replace(Arc<ResourceDefinition>),
     /// Serve the resource no longer.
     Remove(GroupResource),
+    /// Let other servers answer for these, and for no others.
+    Proxy(Vec<ProxiedVersion>),
 }
 
 impl Message for Change {
@@ -31,6 +33,8 @@ pub(super) enum Prepared {
     },
     /// The resource goes.
     Remove(GroupResource),
+    /// Other servers answer for these.
+    Proxy(Vec<ProxiedVersion>),
 }
 
 /// A change has been prepared, or cannot be made.

@@ -1,4 +1,4 @@
-//! Resources that are served but not stored, and those that another server serves.
+//! Resources that are served but not stored.
 
 use std::sync::Arc;
 
@@ -51,10 +51,4 @@ pub struct VirtualCall {
     pub definition: Arc<ResourceDefinition>,
     /// Everything that is served, for those that stand for a part of another resource.
     pub surface: Arc<ApiSurface>,
-}
-
-/// The server behind a proxied resource.
-pub trait ProxyBackend: Send + Sync + 'static {
-    /// Names the server: the service that an APIService refers to.
-    fn name(&self) -> &str;
 }

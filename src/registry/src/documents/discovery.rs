@@ -94,6 +94,9 @@ impl Documents {
     /// Text of a group, put together from what the group versions keep of theirs.
     fn aggregated_group(&self, group: &GroupEntry) -> String {
         let versions = group.versions.iter().filter_map(|version| {
+            if let Some(proxied) = self.proxied.find(&version.group, &version.version) {
+                return Some(&*proxied.discovery);
+            }
             let entry = self.versions.get(version)?;
             Some(
                 entry

@@ -9,11 +9,12 @@ mod document;
 mod openapi;
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
-use trireme_machinery::GroupVersion;
+use trireme_machinery::{GroupVersion, version_rank};
 
 pub use discovery::{api_versions, storage_version_hash};
 pub use document::Document;
@@ -21,11 +22,14 @@ pub use document::Document;
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     openapi_fragment::SchemaSource,
+    proxied::ProxiedVersions,
 };
 
 /// The documents of a set of resources.
 pub struct Documents {
     versions: BTreeMap<GroupVersion, Arc<VersionEntry>>,
+    /// What other servers answer for, also in place of `versions`.
+    proxied: ProxiedVersions,
     /// In the order of discovery.
     groups: Vec<GroupEntry>,
     discovery: discovery::RenderedDiscovery,
@@ -66,18 +70,20 @@ impl VersionedResource {
 impl Documents {
     /// The documents of these resources. Schemas that their own fragments lack come from `schemas`.
     pub fn new(definitions: Vec<Arc<ResourceDefinition>>, schemas: Arc<dyn SchemaSource>) -> Self {
-        Self::build(definitions, &BTreeMap::new(), openapi::RenderedOpenApi::new(schemas))
+        let openapi = openapi::RenderedOpenApi::new(schemas);
+        Self::build(definitions, &BTreeMap::new(), openapi, ProxiedVersions::default())
     }
 
-    /// The documents after the resources have changed to these.
-    pub(crate) fn changed_to(&self, definitions: Vec<Arc<ResourceDefinition>>) -> Self {
-        Self::build(definitions, &self.versions, self.openapi.after_change())
+    /// The documents after the resources, and what other servers answer for, have changed to these.
+    pub(crate) fn changed_to(&self, definitions: Vec<Arc<ResourceDefinition>>, proxied: ProxiedVersions) -> Self {
+        Self::build(definitions, &self.versions, self.openapi.after_change(), proxied)
     }
 
     fn build(
         definitions: Vec<Arc<ResourceDefinition>>,
         before: &BTreeMap<GroupVersion, Arc<VersionEntry>>,
         openapi: openapi::RenderedOpenApi,
+        proxied: ProxiedVersions,
     ) -> Self {
         let mut resources: BTreeMap<GroupVersion, Vec<VersionedResource>> = BTreeMap::new();
         for definition in &definitions {
@@ -98,8 +104,9 @@ impl Documents {
             })
             .collect();
         Self {
-            groups: groups(&versions),
+            groups: groups(&versions, &proxied),
             versions,
+            proxied,
             discovery: discovery::RenderedDiscovery::default(),
             openapi,
         }
@@ -118,7 +125,8 @@ impl Documents {
     /// The paths of groups and versions.
     pub fn paths(&self) -> BTreeSet<String> {
         let mut paths = BTreeSet::from(["/api".to_owned(), "/apis".to_owned()]);
-        for GroupVersion { group, version } in self.versions.keys() {
+        let proxied = self.proxied.iter().map(|proxied| &proxied.group_version);
+        for GroupVersion { group, version } in self.versions.keys().chain(proxied) {
             if group.is_empty() {
                 paths.insert(format!("/api/{version}"));
             } else {
@@ -135,6 +143,18 @@ impl Documents {
 }
 
 impl VersionEntry {
+    /// The place of the version in its group.
+    fn place(&self, version: &str) -> VersionPlace {
+        let priorities = self
+            .resources
+            .iter()
+            .map(|resource| match resource.definition.is_custom {
+                true => CUSTOM_VERSION_PRIORITY,
+                false => resource.version().priority,
+            });
+        (priorities.max().unwrap_or_default(), version_rank(version))
+    }
+
     /// The entry of these resources: the one before if they are the same.
     fn reused(before: Option<&Arc<Self>>, mut resources: Vec<VersionedResource>) -> Arc<Self> {
         resources.sort_by(|a, b| a.definition.resource.resource.cmp(&b.definition.resource.resource));
@@ -155,24 +175,40 @@ impl VersionEntry {
     }
 }
 
-/// The versions of a group, each with its priority.
-type PrioritizedVersions<'a> = Vec<(i32, &'a GroupVersion)>;
+/// The place of a version in its group: the greatest comes first.
+type VersionPlace = (i32, i32);
 
-fn groups(versions: &BTreeMap<GroupVersion, Arc<VersionEntry>>) -> Vec<GroupEntry> {
-    let mut found: BTreeMap<&Arc<str>, (i32, PrioritizedVersions<'_>)> = BTreeMap::new();
+/// A group: its priority, and its versions with their places.
+type PlacedGroup<'a> = (i32, Vec<(VersionPlace, &'a GroupVersion)>);
+
+/// All custom versions have this priority, so that their names decide.
+const CUSTOM_VERSION_PRIORITY: i32 = 100;
+
+fn groups(versions: &BTreeMap<GroupVersion, Arc<VersionEntry>>, proxied: &ProxiedVersions) -> Vec<GroupEntry> {
+    let mut found: BTreeMap<&Arc<str>, PlacedGroup<'_>> = BTreeMap::new();
     for (group_version, entry) in versions {
+        let GroupVersion { group, version } = group_version;
+        if proxied.find(group, version).is_some() {
+            continue;
+        }
         let served = || entry.resources.iter().map(VersionedResource::version);
-        let (priority, of_group) = found.entry(&group_version.group).or_default();
+        let (priority, of_group) = found.entry(group).or_default();
         *priority = served().map(|version| version.group_priority).fold(*priority, i32::max);
-        let version_priority = served().map(|version| version.priority).max().unwrap_or_default();
-        of_group.push((version_priority, group_version));
+        of_group.push((entry.place(version), group_version));
+    }
+    for proxied in proxied.iter() {
+        let GroupVersion { group, version } = &proxied.group_version;
+        let (priority, of_group) = found.entry(group).or_default();
+        *priority = proxied.group_priority.max(*priority);
+        let place = (proxied.version_priority, version_rank(version));
+        of_group.push((place, &proxied.group_version));
     }
     let mut groups: Vec<_> = found.into_iter().collect();
     groups.sort_by_key(|(name, (priority, _))| (-priority, *name));
     groups
         .into_iter()
         .map(|(name, (_, mut versions))| {
-            versions.sort_by_key(|(priority, _)| -priority);
+            versions.sort_by_key(|(place, _)| Reverse(*place));
             GroupEntry {
                 name: name.clone(),
                 versions: versions.into_iter().map(|(_, version)| version.clone()).collect(),

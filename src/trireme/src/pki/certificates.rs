@@ -144,6 +144,16 @@ impl Leaf {
         Self::client("trireme-monitoring", "system:monitoring")
     }
 
+    /// The certificate that is shown to aggregated API servers: no user at this one.
+    pub(super) fn front_proxy(common_name: &'static str) -> Self {
+        Self {
+            common_name,
+            organization: None,
+            names: Vec::new(),
+            usages: vec![ExtendedKeyUsagePurpose::ClientAuth],
+        }
+    }
+
     /// The certificate that a replica shows to its peers, in calls both ways. The group's name stands for its address.
     pub(super) fn peer(group_name: String) -> Self {
         Self {

@@ -11,6 +11,8 @@
 //!   apiserver.crt  apiserver.key                     serving certificate; renewed for new names and before expiry
 //!   sa.key  sa.pub                                   service-account tokens are signed with this (ECDSA P-256)
 //!   admin.crt  admin.key                             user kubernetes-admin, group system:masters
+//!   front-proxy-ca.crt  front-proxy-ca.key           aggregated API servers know this one by it; never replaced
+//!   front-proxy-client.crt  front-proxy-client.key   shown to them
 //! ```
 //!
 //! Replicas that serve one cluster need one CA: [`init()`] makes the files of all of them, once and elsewhere.
@@ -31,6 +33,9 @@ use certificates::{Authority, Leaf};
 pub(crate) use files::FileError;
 pub(crate) use init::{InitWanted, init};
 
+/// The common name of what is shown to aggregated API servers, and of its files.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
 /// Where everything is, and the CA's certificate itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Pki {
@@ -44,6 +49,12 @@ pub(crate) struct Pki {
     pub(crate) service_account_key: PathBuf,
     /// The kubeconfig for the user.
     pub(crate) kubeconfig: PathBuf,
+    /// The CA that aggregated API servers know this one by, PEM.
+    pub(crate) front_proxy_ca: PathBuf,
+    /// The certificate that is shown to them, PEM.
+    pub(crate) front_proxy_certificate: PathBuf,
+    /// Its key, PKCS#8 PEM.
+    pub(crate) front_proxy_key: PathBuf,
 }
 
 /// The names that the certificates must have.
@@ -98,11 +109,16 @@ pub(crate) fn ensure(wanted: &PkiRequest<'_>) -> Result<Pki, PkiError> {
         serving_key: dir.join("apiserver.key"),
         service_account_key: dir.join("sa.key"),
         kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
+        front_proxy_ca: dir.join("front-proxy-ca.crt"),
+        front_proxy_certificate: dir.join(format!("{FRONT_PROXY}.crt")),
+        front_proxy_key: dir.join(format!("{FRONT_PROXY}.key")),
     };
     let authority = authority(&dir, "ca", wanted.now)?;
     let serving = Leaf::serving(names(wanted));
     leaf(&dir, "apiserver", &authority, &serving, wanted.now)?;
     leaf(&dir, "admin", &authority, &Leaf::admin(), wanted.now)?;
+    let proxies = self::authority(&dir, "front-proxy-ca", wanted.now)?;
+    leaf(&dir, FRONT_PROXY, &proxies, &Leaf::front_proxy(FRONT_PROXY), wanted.now)?;
     service_account_key(&dir)?;
     let server = format!("https://127.0.0.1:{}", wanted.port);
     let trusted = wanted.foreign_serving_certificate.unwrap_or(&pki.ca_file);

@@ -74,6 +74,10 @@ pub(super) const KEYS: &[Key] = keys! {
     "requestheader-uid-headers" NAMES None, "Headers with the user's UID; X-Remote-Uid must be one of them";
     "requestheader-group-headers" NAMES None, "Headers with the user's groups, such as X-Remote-Group";
     "requestheader-extra-headers-prefix" NAMES None, "What the headers with the user's extra values begin with, such as X-Remote-Extra-";
+    "proxy-client-cert-file" FILE None, "Certificate that this server shows to aggregated API servers; absent: none";
+    "proxy-client-key-file" FILE None, "Key of that certificate";
+    "enable-aggregator-routing" BOOL Some("false"), "Go to the endpoints of the services of aggregated API servers and webhooks, and not to the addresses of these services";
+    "aggregator-reject-forwarding-redirect" BOOL Some("true"), "Answer 502 where an aggregated API server redirects, and do not pass the redirect on";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
     "basic-auth-file" FILE None, "Users with passwords: lines of password,user,uid,\"group1,group2\"; absent: no passwords";
     "authentication-token-webhook-config-file" FILE None, "Kubeconfig of a webhook that is asked for the users of bearer tokens which nobody here knows";

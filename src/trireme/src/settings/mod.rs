@@ -90,6 +90,8 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// The proxies that tell in headers who asks, if any are believed.
     pub(crate) request_header: Option<RequestHeaderSettings>,
+    /// The way to aggregated API servers.
+    pub(crate) aggregation: AggregationSettings,
     /// The webhook for bearer tokens that nobody here knows, if there is one.
     pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
@@ -262,6 +264,17 @@ pub(crate) struct RequestHeaderSettings {
     pub(crate) allowed_names: Vec<String>,
     /// The headers.
     pub(crate) headers: FrontProxyHeaders,
+}
+
+/// The way to aggregated API servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AggregationSettings {
+    /// The certificate that is shown to them.
+    pub(crate) proxy_client: Option<KeyPairFiles>,
+    /// True to go to the endpoints of services and not to their addresses; webhooks are gone to in the same way.
+    pub(crate) to_endpoints: bool,
+    /// True if redirects are not passed on.
+    pub(crate) rejects_redirects: bool,
 }
 
 /// Issuers of JWTs.

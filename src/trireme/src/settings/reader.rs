@@ -1,6 +1,7 @@
 //! Reads the merged text as values and collects every error on the way.
 
 mod admission;
+mod aggregation;
 mod audit;
 mod authorization;
 mod group;
@@ -68,6 +69,7 @@ impl Reader {
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             request_header: self.request_header(),
+            aggregation: self.aggregation(),
             token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
             basic_auth_file: self.optional("basic-auth-file", FILE, readable),

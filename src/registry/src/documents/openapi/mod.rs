@@ -4,6 +4,7 @@
 //! documents of a thousand custom resources without rendering one of them. What has been rendered is kept under that
 //! hash for as long as it is served.
 
+mod merged;
 mod operations;
 mod parameters;
 mod protobuf;

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha512};
 use trireme_machinery::{GroupVersion, Object};
 
 use super::{
-    protobuf,
+    merged, protobuf,
     render::{self, Subject},
 };
 use crate::{
@@ -116,13 +116,14 @@ impl Documents {
         self.openapi_hashes().get(path).map(String::as_str)
     }
 
-    /// The OpenAPI 3 document at a path below `/openapi/v3/`. The first time takes long.
+    /// The OpenAPI 3 document at a path below `/openapi/v3/`; those of other servers are asked for there. The first time
+    /// takes long.
     pub fn openapi_v3(&self, path: &str) -> Option<Document> {
         let hash = self.openapi_v3_hash(path)?;
         if let Some(document) = self.openapi.kept().v3.get(hash) {
             return Some(document.clone());
         }
-        let subject = self.subject(path)?;
+        let subject = self.subject(path).filter(|subject| !self.is_proxied(subject))?;
         let body = render::v3(&self.resources_of(&subject), &self.sources_of(&subject), &subject);
         let document = Document {
             body: body.to_string().into_bytes().into(),
@@ -146,7 +147,9 @@ impl Documents {
     }
 
     fn openapi_v2(&self) -> V2 {
-        let hashes: Vec<&str> = self.openapi_hashes().values().map(String::as_str).collect();
+        let mut hashes: Vec<&str> = self.openapi_hashes().values().map(String::as_str).collect();
+        let proxied = || self.proxied.iter().filter_map(|proxied| proxied.openapi.v2.as_ref());
+        hashes.extend(proxied().map(|(hash, _)| hash.as_str()));
         let hash = hex(&Sha512::digest(hashes.join("")));
         if let Some(v2) = self.openapi.kept().v2.clone().filter(|v2| v2.hash == hash) {
             return v2;
@@ -155,13 +158,17 @@ impl Documents {
             .openapi_hashes()
             .keys()
             .filter_map(|path| self.subject(path))
+            .filter(|subject| !self.is_proxied(subject))
             .collect();
         let groups_and_versions = subjects
             .into_iter()
             .filter(|subject| !matches!(subject, Subject::Path(..)));
         let resources: Vec<&VersionedResource> = self.versions.values().flat_map(|entry| &entry.resources).collect();
         let sources = self.sources(&resources);
-        let value = render::v2(&resources, &sources, &groups_and_versions.collect::<Vec<_>>());
+        let mut value = render::v2(&resources, &sources, &groups_and_versions.collect::<Vec<_>>());
+        for (_, document) in proxied() {
+            merged::add(&mut value, document);
+        }
         let v2 = V2 {
             hash,
             json: Document::of(&value),
@@ -169,6 +176,10 @@ impl Documents {
         };
         self.openapi.kept().v2 = Some(v2.clone());
         v2
+    }
+
+    fn is_proxied(&self, subject: &Subject<'_>) -> bool {
+        matches!(subject, Subject::Version(group, version) if self.proxied.find(group, version).is_some())
     }
 
     /// The subject of a document.
@@ -240,6 +251,13 @@ impl Documents {
                     format!("apis/{group}/{version}")
                 };
                 hashes.insert(path.clone(), self.hash(&path, Some(entry), &by_source));
+            }
+            for proxied in self.proxied.iter() {
+                let path = format!("apis/{}", proxied.group_version);
+                match &proxied.openapi.v3_hash {
+                    Some(hash) => hashes.insert(path, hash.clone()),
+                    None => hashes.remove(&path),
+                };
             }
             for (path, ..) in OTHER_PATHS {
                 let path = path.trim_matches('/');

@@ -1,0 +1,204 @@
+//! The way to other API servers: for requests of clients, for looks at whether they are there, and for their documents.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use trireme_actors::ActorSystem;
+use trireme_http::client::{
+    Body, Call, Client, ClientError, ClientSettings, Endpoint, Identity, Protocols, Request, Response, ResponseBody,
+    Tls,
+};
+use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
+
+use crate::api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget};
+
+/// The certificate that is shown to other servers, if there is one; replaced when its files change.
+pub type ProxyIdentity = Arc<ArcSwap<Option<Identity>>>;
+
+/// The settings of the way to other servers.
+pub struct RemoteSettings {
+    /// Finds the servers behind services.
+    pub services: ServiceResolver,
+    /// Shows them who this is.
+    pub identity: ProxyIdentity,
+    /// True if redirects are not passed on.
+    pub rejects_redirects: bool,
+}
+
+/// The other API servers. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteServers(Arc<SharedServers>);
+
+struct SharedServers {
+    services: ApiServiceView,
+    settings: RemoteSettings,
+    client: Client,
+}
+
+/// Why another server does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// It was found not to be available, or there is no way to it: 503.
+    #[error("service unavailable")]
+    Unavailable,
+    /// Nobody can be trusted by what the APIService says: 500.
+    #[error("{0}")]
+    Trust(String),
+    /// It did not answer: 503.
+    #[error("error trying to reach service: {0}")]
+    Unreachable(String),
+}
+
+/// Another server, found and ready to be called.
+pub struct RemoteBackend {
+    endpoint: Endpoint,
+    tls: Arc<Tls>,
+    client: Client,
+    rejects_redirects: bool,
+}
+
+impl RemoteServers {
+    /// Starts to follow APIServices, as soon as they are served.
+    pub fn start(system: &ActorSystem, surface: &PublishedSurface, settings: RemoteSettings) -> Self {
+        // Whether a server is there is looked at all the time: a breaker would keep it away when it is back.
+        let client = ClientSettings {
+            breaker: None,
+            ..ClientSettings::default()
+        };
+        let client = Client::new(
+            "aggregated-servers",
+            client,
+            system.clock().clone(),
+            system.tasks().clone(),
+        );
+        let sources = vec![surface.resource(OWN_GROUP, "v1", "apiservices")];
+        Self(Arc::new(SharedServers {
+            services: View::start_when_served(system, "apiservices", sources, api_service::fold),
+            settings,
+            client,
+        }))
+    }
+
+    /// Says when the APIServices are known.
+    pub fn readiness(&self) -> Arc<dyn Readiness> {
+        Arc::new(self.0.services.clone())
+    }
+
+    /// Reports whether it is known of all local APIServices, or of all others, if they are available.
+    pub fn are_judged(&self, local: bool) -> bool {
+        let services = self.0.services.load();
+        let mut alike = services.iter().filter(|(_, service)| service.remote.is_none() == local);
+        self.0.services.is_ready() && alike.all(|(_, service)| service.available.is_some())
+    }
+
+    /// Reports whether an APIService is there and available.
+    pub fn is_available(&self, name: &str) -> bool {
+        let services = self.0.services.load();
+        services
+            .find(name)
+            .is_some_and(|service| service.available == Some(true))
+    }
+
+    pub(crate) fn services(&self) -> &ApiServiceView {
+        &self.0.services
+    }
+
+    pub(crate) fn resolver(&self) -> &ServiceResolver {
+        &self.0.settings.services
+    }
+
+    /// The server of an APIService that is available.
+    ///
+    /// # Errors
+    /// If it is not, or cannot be called.
+    pub async fn available(&self, service: &str) -> Result<RemoteBackend, RemoteError> {
+        let services = self.0.services.load();
+        let found = services.find(service).filter(|service| service.available == Some(true));
+        let server = found.and_then(|service| service.proxied());
+        let server = server.ok_or(RemoteError::Unavailable)?;
+        let tls = self.tls(server).map_err(RemoteError::Trust)?;
+        match self.endpoint(server).await {
+            Ok(endpoint) => Ok(self.backend(endpoint, tls)),
+            Err(why) => {
+                tracing::debug!(service, why, "there is no way to an API server");
+                Err(RemoteError::Unavailable)
+            }
+        }
+    }
+
+    /// A server, whether it is available or not.
+    ///
+    /// # Errors
+    /// If it cannot be called.
+    pub(crate) async fn backend_of(&self, server: &ServiceTarget) -> Result<RemoteBackend, String> {
+        let endpoint = self.endpoint(server).await?;
+        Ok(self.backend(endpoint, self.tls(server)?))
+    }
+
+    fn tls(&self, server: &ServiceTarget) -> Result<Arc<Tls>, String> {
+        server.tls(&self.0.settings.identity.load_full())
+    }
+
+    async fn endpoint(&self, server: &ServiceTarget) -> Result<Endpoint, String> {
+        let resolver = &self.0.settings.services;
+        let (host, port) = resolver.resolve(&server.namespace, &server.name, server.port).await?;
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        Endpoint::parse(&format!("https://{host}:{port}")).map_err(|error| error.to_string())
+    }
+
+    fn backend(&self, endpoint: Endpoint, tls: Arc<Tls>) -> RemoteBackend {
+        RemoteBackend {
+            endpoint,
+            tls,
+            client: self.0.client.clone(),
+            rejects_redirects: self.0.settings.rejects_redirects,
+        }
+    }
+}
+
+impl fmt::Debug for RemoteServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RemoteServers(..)")
+    }
+}
+
+impl RemoteBackend {
+    /// Scheme, host and port.
+    pub fn origin(&self) -> String {
+        self.endpoint.to_string()
+    }
+
+    /// Host and port.
+    pub fn authority(&self) -> String {
+        self.origin().trim_start_matches("https://").to_owned()
+    }
+
+    /// True if redirects are not passed on.
+    pub fn rejects_redirects(&self) -> bool {
+        self.rejects_redirects
+    }
+
+    /// Sends a request; upgrades want HTTP/1.1.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn send(
+        &self,
+        request: Request<Body>,
+        protocols: Protocols,
+        timeout: Option<Duration>,
+    ) -> Result<Response<ResponseBody>, ClientError> {
+        let call = Call {
+            tls: Some(Arc::clone(&self.tls)),
+            protocols,
+            timeout,
+            ..Call::new(self.endpoint.clone(), request)
+        };
+        self.client.send(call).await
+    }
+
+    /// An error in the words of Go's `net/http`.
+    pub fn failure(&self, error: &ClientError) -> String {
+        error.as_net_http(&self.endpoint)
+    }
+}

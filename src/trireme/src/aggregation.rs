@@ -1,0 +1,154 @@
+//! Brings API aggregation up: the way to other servers, what of theirs is published, the server's own APIServices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use trireme_actors::ActorSystem;
+use trireme_aggregation::{LocalService, LocalServices, Publication, RemoteServers, RemoteSettings, publish};
+use trireme_cluster::Group;
+use trireme_edge::{Health, Probes};
+use trireme_registry::{DirectorHandle, Readiness};
+
+/// The interval at which registration is tried again until the store takes it.
+const REGISTRATION_RETRY: Duration = Duration::from_millis(200);
+
+/// The parts that run. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Aggregation {
+    pub(crate) remote: RemoteServers,
+    publication: Publication,
+    registration: Arc<LocalRegistration>,
+}
+
+/// Says whether some work of the start is done.
+type IsDone = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// The registration of what the server itself serves.
+#[derive(Default)]
+struct LocalRegistration {
+    is_done: AtomicBool,
+    /// The names of all, once they are known.
+    names: std::sync::OnceLock<Vec<String>>,
+}
+
+impl Aggregation {
+    /// Starts to follow APIServices and to publish what other servers serve.
+    pub(crate) fn start(system: &ActorSystem, director: &DirectorHandle, settings: RemoteSettings) -> Self {
+        let remote = RemoteServers::start(system, director.published(), settings);
+        Self {
+            publication: publish(system, remote.clone(), director.clone()),
+            remote,
+            registration: Arc::default(),
+        }
+    }
+
+    /// The conditions of readiness.
+    pub(crate) fn readiness(&self) -> [Arc<dyn Readiness>; 2] {
+        [self.remote.readiness(), Arc::new(self.publication.clone())]
+    }
+
+    /// Registers what this server serves itself as APIServices.
+    pub(crate) fn register_local(&self, system: &ActorSystem, director: &DirectorHandle) {
+        let Some(route) = director.surface().find("apiregistration.k8s.io", "v1", "apiservices") else {
+            return;
+        };
+        let services = local_services(director);
+        let registration = Arc::clone(&self.registration);
+        // Set once: the server registers its groups at its start alone.
+        let _ = registration
+            .names
+            .set(services.iter().map(LocalService::name).collect());
+        let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());
+        let run = async move {
+            while let Err(error) = local.run().await {
+                tracing::debug!(%error, "the store does not take the server's own objects yet");
+                clock.sleep(REGISTRATION_RETRY).await;
+            }
+            registration.is_done.store(true, Ordering::Relaxed);
+        };
+        let _ = system.tasks().spawn_named("local-apiservices", run);
+    }
+
+    /// Adds the checks that bear the names of kube-aggregator's. What has been done once stays done: a check that fails
+    /// again later would end a replica for what another server does.
+    pub(crate) fn add_checks(&self, health: Health, group: Option<Group>) -> Health {
+        let judged = |local: bool| {
+            let (remote, group) = (self.remote.clone(), group.clone());
+            // Without a quorum nobody judges.
+            move || remote.are_judged(local) || group.as_ref().is_some_and(|group| !group.status().has_quorum)
+        };
+        let view = self.remote.readiness();
+        let registration = Arc::clone(&self.registration);
+        let completion = self.clone();
+        let routes = self.publication.clone();
+        let checks: Vec<(&str, IsDone)> = vec![
+            (
+                "poststarthook/start-kube-aggregator-informers",
+                Box::new(move || view.is_ready()),
+            ),
+            (
+                "poststarthook/apiservice-status-local-available-controller",
+                Box::new(judged(true)),
+            ),
+            (
+                "poststarthook/apiservice-status-remote-available-controller",
+                Box::new(judged(false)),
+            ),
+            (
+                "poststarthook/apiservice-registration-controller",
+                Box::new(move || routes.has_routes()),
+            ),
+            ("poststarthook/apiservice-discovery-controller", self.documents()),
+            (
+                "poststarthook/kube-apiserver-autoregistration",
+                Box::new(move || registration.is_done.load(Ordering::Relaxed)),
+            ),
+            ("autoregister-completion", Box::new(move || completion.is_registered())),
+            ("poststarthook/apiservice-openapi-controller", self.documents()),
+            ("poststarthook/apiservice-openapiv3-controller", self.documents()),
+        ];
+        checks.into_iter().fold(health, |health, (name, is_done)| {
+            let was_done = AtomicBool::new(false);
+            health.check(name, Probes::All, move || {
+                if was_done.load(Ordering::Relaxed) || is_done() {
+                    was_done.store(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err("not finished".to_owned())
+            })
+        })
+    }
+
+    /// The check that every server has been asked for its documents.
+    fn documents(&self) -> IsDone {
+        let publication = self.publication.clone();
+        Box::new(move || publication.has_documents())
+    }
+
+    /// Reports whether all that the server serves itself is registered and available.
+    fn is_registered(&self) -> bool {
+        let names = self.registration.names.get();
+        names.is_some_and(|names| names.iter().all(|name| self.remote.is_available(name)))
+    }
+}
+
+/// The groups and versions that this server serves itself from its start.
+fn local_services(director: &DirectorHandle) -> Vec<LocalService> {
+    let mut services: Vec<LocalService> = Vec::new();
+    let surface = director.surface();
+    let built_in = surface.definitions().filter(|definition| !definition.is_custom);
+    let versions = built_in.flat_map(|definition| &definition.versions);
+    for version in versions.filter(|version| version.is_served) {
+        let service = LocalService {
+            group: version.group_version.group.to_string(),
+            version: version.group_version.version.to_string(),
+            group_priority_minimum: version.group_priority,
+            version_priority: version.priority,
+        };
+        if !services.contains(&service) {
+            services.push(service);
+        }
+    }
+    services
+}

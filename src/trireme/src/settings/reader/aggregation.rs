@@ -1,0 +1,17 @@
+//! The settings of API aggregation.
+
+use super::Reader;
+use crate::settings::AggregationSettings;
+
+impl Reader {
+    pub(super) fn aggregation(&mut self) -> AggregationSettings {
+        let mut flag = |name| self.value(name, "give true or false", |text| text.parse().ok());
+        let to_endpoints = flag("enable-aggregator-routing");
+        let rejects_redirects = flag("aggregator-reject-forwarding-redirect");
+        AggregationSettings {
+            proxy_client: self.pair("proxy-client-cert-file", "proxy-client-key-file"),
+            to_endpoints,
+            rejects_redirects,
+        }
+    }
+}
