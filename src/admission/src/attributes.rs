@@ -19,7 +19,7 @@ pub(crate) fn forbidden(attributes: &Attributes, why: impl fmt::Display) -> ApiE
     ApiError::forbidden(&attributes.resource.group_resource(), name_in_refusals(attributes), why)
 }
 
-/// The name of an object, or its `generateName` if it has none yet.
+/// The name of an object, or its `generateName` if it has none yet, or else `Unknown`.
 pub(crate) fn name_in_refusals(attributes: &Attributes) -> &str {
     let metadata = |field: &str| {
         let object = attributes.object.as_ref()?;
@@ -31,7 +31,8 @@ pub(crate) fn name_in_refusals(attributes: &Attributes) -> &str {
     };
     let name = Some(attributes.name.as_str()).filter(|name| !name.is_empty());
     let name = name.or_else(|| metadata("name")).or_else(|| metadata("generateName"));
-    name.unwrap_or_default()
+    // An object that is not there, as in a deletion of a collection, has no name to look for.
+    name.unwrap_or(if attributes.object.is_some() { "Unknown" } else { "" })
 }
 
 /// The texts of a list of references to objects by `name`.

@@ -95,8 +95,8 @@ impl Priority {
     /// The default class; the one of the least value while there are several.
     async fn default_class(&self) -> Result<Option<Value>, ApiError> {
         let classes = self.classes.list("").await?;
-        let defaults = classes.into_iter().filter(is_default);
-        Ok(defaults.min_by_key(value))
+        let defaults = classes.iter().filter(|class| is_default(class));
+        Ok(defaults.min_by_key(|class| value(class)).cloned())
     }
 
     async fn validate_class(&self, attributes: &Attributes) -> Result<(), ApiError> {

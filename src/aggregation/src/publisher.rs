@@ -10,7 +10,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -29,11 +29,17 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// How far the work is. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct Publication(Arc<PublicationProgress>);
+#[derive(Debug, Clone)]
+pub struct Publication {
+    remote: RemoteServers,
+    progress: Arc<PublicationProgress>,
+}
 
-#[derive(Debug, Default)]
+/// The revisions of the view up to which something is done; negative before that.
+#[derive(Debug)]
 struct PublicationProgress {
+    routed: AtomicI64,
+    asked: AtomicI64,
     has_routes: AtomicBool,
     has_documents: AtomicBool,
 }
@@ -41,12 +47,23 @@ struct PublicationProgress {
 impl Publication {
     /// Reports whether all APIServices of the start have their routes.
     pub fn has_routes(&self) -> bool {
-        self.0.has_routes.load(Ordering::Acquire)
+        self.has_come(&self.progress.has_routes, &self.progress.routed)
     }
 
     /// Reports whether every server of the start has been asked for its documents.
     pub fn has_documents(&self) -> bool {
-        self.0.has_documents.load(Ordering::Acquire)
+        self.has_come(&self.progress.has_documents, &self.progress.asked)
+    }
+
+    /// What has come once stays so. The view may be known to be complete only after it was last looked at.
+    fn has_come(&self, has_come: &AtomicBool, done: &AtomicI64) -> bool {
+        if has_come.load(Ordering::Acquire) {
+            return true;
+        }
+        let services = self.remote.services();
+        let is_done = services.is_ready() && done.load(Ordering::Acquire) >= services.load().revision;
+        has_come.fetch_or(is_done, Ordering::AcqRel);
+        is_done
     }
 }
 
@@ -62,14 +79,22 @@ impl Readiness for Publication {
 
 /// Starts to publish what other servers serve.
 pub fn publish(system: &ActorSystem, remote: RemoteServers, director: DirectorHandle) -> Publication {
-    let publication = Publication::default();
+    let publication = Publication {
+        remote: remote.clone(),
+        progress: Arc::new(PublicationProgress {
+            routed: AtomicI64::new(-1),
+            asked: AtomicI64::new(-1),
+            has_routes: AtomicBool::new(false),
+            has_documents: AtomicBool::new(false),
+        }),
+    };
     let publisher = Publisher {
         remote,
         director,
         documents: HashMap::new(),
         published: Vec::new(),
         fetching: FuturesUnordered::new(),
-        progress: publication.clone(),
+        progress: Arc::clone(&publication.progress),
         clock: system.clock().clone(),
     };
     let _ = system.tasks().spawn_named("aggregated-documents", publisher.run());
@@ -82,7 +107,7 @@ struct Publisher {
     documents: HashMap<Arc<str>, RemoteDocuments>,
     published: Vec<ProxiedVersion>,
     fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, FetchedDocuments)>>,
-    progress: Publication,
+    progress: Arc<PublicationProgress>,
     clock: Clock,
 }
 
@@ -226,13 +251,9 @@ impl Publisher {
             }
             self.published = versions;
         }
-        let progress = &self.progress.0;
-        if !self.remote.readiness().is_ready() {
-            return;
-        }
-        progress.has_routes.store(true, Ordering::Release);
+        self.progress.routed.store(services.revision, Ordering::Release);
         if self.documents.values().all(|documents| documents.was_asked) {
-            progress.has_documents.store(true, Ordering::Release);
+            self.progress.asked.store(services.revision, Ordering::Release);
         }
     }
 }

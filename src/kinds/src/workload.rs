@@ -13,7 +13,7 @@ use crate::{
     checks::{NOT_NEGATIVE, push_invalid},
     columns::{self, column, described, wide},
     pod_template::{self, Capabilities},
-    values::{integer_at, items, text, text_at},
+    values::{at, integer_at, items, text, text_at},
 };
 
 /// `apps.DeploymentStrategy` and `apps.DaemonSetUpdateStrategy`.
@@ -105,19 +105,36 @@ pub(crate) fn validate_template_labels(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let labels = template.pointer("/metadata/labels");
+    let labels = at(template, "/metadata/labels");
     let selector = compile_label_selector(selector.and_then(Value::as_object));
     let misses_pods = selector
         .as_ref()
         .is_ok_and(|selector| !selector.is_everything() && !selector.matches(labels.and_then(Value::as_object)));
     if misses_pods {
-        let detail = "`selector` does not match template `labels`";
-        errors.push(Error::invalid(
-            &path.child("metadata.labels"),
-            labels.unwrap_or(&Value::Null),
-            detail,
-        ));
+        push_unmatched_labels(labels, path, errors);
     }
+}
+
+/// The same for a selector that is a map of labels, of which it is not asked that they could be labels.
+pub(crate) fn validate_template_labels_by_map(
+    selector: Option<&Value>,
+    template: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let labels = at(template, "/metadata/labels");
+    let mut wanted = selector.and_then(Value::as_object).into_iter().flatten();
+    if !wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value)) {
+        push_unmatched_labels(labels, path, errors);
+    }
+}
+
+fn push_unmatched_labels(labels: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    errors.push(Error::invalid(
+        &path.child("metadata.labels"),
+        labels.unwrap_or(&Value::Null),
+        "`selector` does not match template `labels`",
+    ));
 }
 
 /// Pods of most workloads are restarted always and have no deadline.

@@ -25,7 +25,7 @@ use crate::{
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::{LeasePool, Writer},
+    write::{LeasePool, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -275,10 +275,11 @@ impl RegistryHandle {
                 body: admitted.body,
                 dry_run,
             };
-            Ok(SubresourceCreated {
-                object: subresource.run(&call).await?,
-                warnings: admitted.record.warnings,
-            })
+            let warnings = admitted.record.warnings;
+            match subresource.run(&call).await {
+                Ok(object) => Ok(SubresourceCreated { object, warnings }),
+                Err(error) => Err(warned(error, &warnings)),
+            }
         })
         .await
     }

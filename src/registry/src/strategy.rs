@@ -36,6 +36,19 @@ impl ResetFields {
     }
 }
 
+/// Checks of metadata that repeat those of all objects. Clients see each repetition as a cause of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetadataChecks {
+    /// None.
+    None,
+    /// Those of a new object.
+    OfNew,
+    /// Those of the change.
+    OfChange,
+    /// Those of the change and of a new object.
+    OfBoth,
+}
+
 /// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
 ///
 /// Order of a create: decode and static defaults → [`default`](Self::default) → mutating admission → metadata is filled in →
@@ -145,10 +158,10 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Reports whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
-    /// Kubernetes' do: clients then see each error of it twice.
-    fn repeats_metadata_checks(&self) -> bool {
-        true
+    /// The checks of metadata that the kind's own validation of an update holds beside those of all objects; the kinds of
+    /// Kubernetes differ in that.
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfBoth
     }
 
     /// Reports that finalizers without a domain must be standard ones: most kinds of Kubernetes ask for it, its extensions do

@@ -54,8 +54,9 @@ pub(crate) fn type_table(text: &str) -> TypeTable {
     table
 }
 
-/// Adds what Go calls the types of fields: lines `TYPE FIELD=GOTYPE ...`, the type by its short name. Lines about types
-/// that the table does not hold are passed over.
+/// Adds what Go calls the types of fields and the structs that they are embedded with: lines
+/// `TYPE FIELD=GOTYPE ... FIELD@STRUCT ...`, the type by its short name. Lines about types that the table does not hold are
+/// passed over.
 ///
 /// # Panics
 /// If a line names a field that does not exist.
@@ -69,9 +70,18 @@ pub(crate) fn name_go_types(table: &mut TypeTable, text: &str) {
         let Some(id) = words.next().and_then(|ty| ids.get(ty)) else {
             continue;
         };
-        for (field, go_type) in words.filter_map(|word| word.split_once('=')) {
+        for word in words {
+            let (field, is_type, name) = match (word.split_once('='), word.split_once('@')) {
+                (Some((field, go_type)), _) => (field, true, go_type),
+                (None, Some((field, embedded))) => (field, false, embedded),
+                (None, None) => continue,
+            };
             assert!(table.field(*id, field).is_some(), "{field} is no field: {line}");
-            table.name_go_type(*id, field, go_type);
+            if is_type {
+                table.name_go_type(*id, field, name);
+            } else {
+                table.name_embedded(*id, field, name);
+            }
         }
     }
 }

@@ -76,6 +76,7 @@ pub(crate) const IN_SCOPE: &[&str] = &[
     "api/strategic-merge-patch",
     "api/subresources",
     "api/update",
+    "api/variations",
     "api/watch",
     "apply/across-versions",
     "apply/client-side-migration",

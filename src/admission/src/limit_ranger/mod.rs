@@ -6,6 +6,8 @@
 mod constraints;
 mod defaults;
 
+use std::sync::Arc;
+
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use trireme_machinery::{
@@ -32,9 +34,9 @@ impl LimitRanger {
         Self { ranges }
     }
 
-    async fn ranges_for(&self, attributes: &Attributes) -> Result<Vec<Value>, ApiError> {
+    async fn ranges_for(&self, attributes: &Attributes) -> Result<Arc<[Value]>, ApiError> {
         if attributes.old_object.as_deref().is_some_and(is_terminating) {
-            return Ok(Vec::new());
+            return Ok(Arc::default());
         }
         self.ranges.list(attributes.namespace()).await
     }
@@ -54,9 +56,9 @@ impl LimitRanger {
         let Some(object) = &attributes.object else {
             return Ok(());
         };
-        for range in self.ranges_for(attributes).await? {
+        for range in &*self.ranges_for(attributes).await? {
             let mut errors = Vec::new();
-            for limit in limits(&range) {
+            for limit in limits(range) {
                 match (limit_type(limit), is_pod(attributes)) {
                     ("Container", true) => check_containers(limit, object, &mut errors),
                     ("Pod", true) => check_pod(limit, object, &mut errors),

@@ -6,7 +6,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{
     matching::{validate_match_resources, validate_mutable_operations},
@@ -131,8 +131,8 @@ impl Strategy for PolicyBindings {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

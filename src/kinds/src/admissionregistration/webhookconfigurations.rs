@@ -6,7 +6,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{
     expressions::ExpressionScope,
@@ -77,8 +77,8 @@ impl Strategy for Webhooks {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

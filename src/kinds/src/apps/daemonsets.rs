@@ -9,7 +9,10 @@ use trireme_machinery::{
     },
     selector::{compile_label_selector, validate_label_selector},
 };
-use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
+use trireme_registry::{
+    Column, Strategy, WriteContext,
+    strategy::{MetadataChecks, keep_all_but_status_and_metadata},
+};
 
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
@@ -85,6 +88,10 @@ struct DaemonSets {
 }
 
 impl Strategy for DaemonSets {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         // Seen as the client's, who gets it with every object.
         struct_mut(&mut object["metadata"], "annotations")
@@ -132,12 +139,9 @@ impl Strategy for DaemonSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
-        let mut errors = self.validate(context, new);
-        if let Some(spec) = new.get("spec") {
-            validate_daemon_set_spec(self.capabilities, spec, &mut errors);
-        }
+        let mut errors = ErrorList::new();
         validate_immutable_selector(new, old, &mut errors);
+        errors.extend(self.validate(context, new));
         errors
     }
 

@@ -9,8 +9,10 @@ use trireme_machinery::{
     },
 };
 use trireme_registry::{
-    ResetFields, Strategy, WriteContext, definition::ScalePaths, request::Subresource,
-    strategy::differs_beyond_metadata_and_status,
+    ResetFields, Strategy, WriteContext,
+    definition::ScalePaths,
+    request::Subresource,
+    strategy::{MetadataChecks, differs_beyond_metadata_and_status},
 };
 
 use crate::{
@@ -73,6 +75,10 @@ struct Deployments {
 }
 
 impl Strategy for Deployments {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         ResetFields(match subresource {
             Subresource::Status => &["spec", "metadata.labels"],

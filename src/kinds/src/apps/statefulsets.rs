@@ -1,11 +1,13 @@
 //! StatefulSets (`pkg/registry/apps/statefulset`, `pkg/apis/apps/validation`).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -55,6 +57,10 @@ struct StatefulSets {
 }
 
 impl Strategy for StatefulSets {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
@@ -94,7 +100,7 @@ impl Strategy for StatefulSets {
                 spec,
                 Checks {
                     capabilities: self.capabilities,
-                    service_name: true,
+                    immutable: true,
                     templates: true,
                 },
                 &mut errors,
@@ -117,7 +123,7 @@ impl Strategy for StatefulSets {
             old,
             Checks {
                 capabilities: self.capabilities,
-                service_name: false,
+                immutable: false,
                 templates: true,
             },
             &mut old_errors,
@@ -126,7 +132,7 @@ impl Strategy for StatefulSets {
             new,
             Checks {
                 capabilities: self.capabilities,
-                service_name: false,
+                immutable: false,
                 templates: old_errors.is_empty(),
             },
             &mut errors,
@@ -204,7 +210,8 @@ fn fixed_fields(spec: &Value) -> Map<String, Value> {
 #[derive(Clone, Copy)]
 struct Checks {
     capabilities: Capabilities,
-    service_name: bool,
+    /// Those of the fields that no update may change: the service's name and the claims.
+    immutable: bool,
     templates: bool,
 }
 
@@ -231,7 +238,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
     }
     validate_selector(spec, &path, "statefulset", errors);
     validate_pod_template_spec_for_stateful_set(spec, &path, checks, errors);
-    if checks.templates {
+    if checks.immutable {
         let path = path.child("volumeClaimTemplates");
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
@@ -242,7 +249,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         }
     }
     let service = text(spec, "serviceName");
-    if checks.service_name && !service.is_empty() {
+    if checks.immutable && !service.is_empty() {
         let at = path.child("serviceName");
         errors.extend(
             names::dns1123_label(service)
@@ -324,6 +331,8 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
                 errors,
             );
         }
+        // A second time, as kube-apiserver does.
+        pod_template::validate_template_metadata(template, &at, errors);
     }
     validate_restart_policy_always(template, &at, "StatefulSet", errors);
 }
@@ -335,9 +344,10 @@ fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
     let Some(pod) = template.get_mut("spec").filter(|_| !claims.is_empty()) else {
         return template;
     };
-    let names: Vec<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
+    // The volume of a name that two claims have is that of either.
+    let names: BTreeSet<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
     let mut volumes = items(pod, "volumes").to_vec();
-    volumes.retain(|volume| !names.contains(&text(volume, "name")));
+    volumes.retain(|volume| !names.contains(text(volume, "name")));
     let claimed = names
         .iter()
         .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));

@@ -7,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     selector::compile_label_selector,
 };
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Column, Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{jobs, schedule};
 use crate::{
@@ -82,6 +82,10 @@ struct CronJobs {
 }
 
 impl Strategy for CronJobs {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let job = struct_mut(object, "spec")
             .get_mut("jobTemplate")

@@ -8,7 +8,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names, time,
+    names::{self, NameCheck},
+    time,
 };
 use trireme_registry::{
     ResetFields, Strategy, WriteContext,
@@ -126,6 +127,10 @@ fn condition(object: &Value) -> String {
 struct SigningRequests;
 
 impl Strategy for SigningRequests {
+    fn name_check(&self) -> NameCheck {
+        names::name_is_path_segment
+    }
+
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         ResetFields(match subresource {
             Subresource::Status => &["spec", "status.conditions"],

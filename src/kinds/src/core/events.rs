@@ -9,7 +9,9 @@ use trireme_machinery::{
     field::ErrorList,
     names::{self, NameCheck},
 };
-use trireme_registry::{Column, Conversion, SelectableField, Strategy, TimeToLive, WriteContext};
+use trireme_registry::{
+    Column, Conversion, SelectableField, Strategy, TimeToLive, WriteContext, strategy::MetadataChecks,
+};
 
 use crate::{
     columns::{self, column, documented, since, wide},
@@ -139,6 +141,14 @@ fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
 struct Events;
 
 impl Strategy for Events {
+    fn metadata_checks_of_update(&self, context: &WriteContext) -> MetadataChecks {
+        if is_core(context) {
+            MetadataChecks::None
+        } else {
+            MetadataChecks::OfChange
+        }
+    }
+
     fn name_check(&self) -> NameCheck {
         // Event names are not validated beyond what a URL needs: clients make them of the names of other objects.
         names::name_is_path_segment

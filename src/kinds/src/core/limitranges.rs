@@ -8,7 +8,7 @@ use trireme_machinery::{
     names,
     quantity::Quantity,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{push_invalid, quantity},
@@ -62,8 +62,8 @@ impl Strategy for LimitRanges {
         errors
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     columns::{self, column, described, or_none},
@@ -56,6 +56,10 @@ struct PodTemplates {
 }
 
 impl Strategy for PodTemplates {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.pointer_mut("/template/spec") {
             default_spec(spec);

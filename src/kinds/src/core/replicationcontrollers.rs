@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -15,7 +16,7 @@ use crate::{
     values::{entries, keep_field, struct_mut},
     workload::{
         container_columns, count_column, default_template, name_warnings, template_warnings, validate_counter_bounds,
-        validate_restart_policy_always, validate_template_labels,
+        validate_restart_policy_always, validate_template_labels_by_map,
     },
 };
 
@@ -54,6 +55,14 @@ struct ReplicationControllers {
 }
 
 impl Strategy for ReplicationControllers {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
+    fn name_check(&self) -> NameCheck {
+        names::name_is_long_name
+    }
+
     fn default(&self, object: &mut Value) {
         default_template(struct_mut(object, "spec"));
         let labels = object
@@ -143,8 +152,7 @@ fn validate_pod_template_spec_for_rc(
         errors.push(Error::required(path, ""));
         return;
     };
-    let selector = json!({ "matchLabels": spec.get("selector").cloned().unwrap_or_else(|| json!({})) });
-    validate_template_labels(Some(&selector), template, path, errors);
+    validate_template_labels_by_map(spec.get("selector"), template, path, errors);
     pod_template::validate_pod_template_spec(capabilities, template, path, errors);
     validate_restart_policy_always(template, path, "ReplicationController", errors);
 }

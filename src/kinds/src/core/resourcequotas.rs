@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
 };
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Column, Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     columns::{self, column, described},
@@ -75,6 +75,10 @@ fn usage_column(name: &str, description: &'static str, limits: bool) -> Column {
 struct ResourceQuotas;
 
 impl Strategy for ResourceQuotas {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
     }

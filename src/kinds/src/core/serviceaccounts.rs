@@ -11,7 +11,7 @@ use crate::{
     columns,
     kind::Kind,
     settings::TokenIssuer,
-    values::{items, text, text_at},
+    values::{at, items, text},
 };
 
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -39,7 +39,7 @@ impl Strategy for ServiceAccounts {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let pointer = format!("/metadata/annotations/{}", ENFORCE_MOUNTABLE.replace('/', "~1"));
-        let enforced = |object: &Value| text_at(object, &pointer) == "true";
+        let enforced = |object: &Value| at(object, &pointer).is_some();
         if enforced(new) && !old.is_some_and(enforced) {
             return vec![format!(
                 "metadata.annotations[{ENFORCE_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate \
@@ -62,7 +62,10 @@ impl Strategy for ServiceAccounts {
 fn clean_secret_references(object: &mut Value) {
     let names: Vec<Value> = items(object, "secrets")
         .iter()
-        .map(|secret| serde_json::json!({ "name": text(secret, "name") }))
+        .map(|secret| match text(secret, "name") {
+            "" => serde_json::json!({}),
+            name => serde_json::json!({ "name": name }),
+        })
         .collect();
     if !names.is_empty() {
         object["secrets"] = names.into();

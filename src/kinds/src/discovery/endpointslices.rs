@@ -6,7 +6,10 @@ use trireme_machinery::{
     names,
     selector::validate_labels,
 };
-use trireme_registry::{Strategy, WriteContext, strategy::differs_beyond_metadata_and_status};
+use trireme_registry::{
+    Strategy, WriteContext,
+    strategy::{MetadataChecks, differs_beyond_metadata_and_status},
+};
 
 use crate::{
     address_warnings,
@@ -73,6 +76,10 @@ fn first_of(mut all: Vec<String>) -> String {
 struct EndpointSlices;
 
 impl Strategy for EndpointSlices {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         drop_topology(object);
     }
@@ -97,9 +104,9 @@ impl Strategy for EndpointSlices {
         errors
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        if text(new, "addressType") == "FQDN" {
+        if old.is_none() && text(new, "addressType") == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
         // The controllers of slices write addresses in their usual form.
@@ -205,7 +212,10 @@ fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: 
         let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
         match kind {
             "IPv4" | "IPv6" => {
-                let messages = names::ip(address);
+                let messages = match kind {
+                    "IPv6" => names::canonical_ip(address),
+                    _ => names::ip(address),
+                };
                 if messages.is_empty() {
                     validate_address_family(address, kind, path, errors);
                     validate_endpoint_ip(address, &at, errors);

@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
-use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use super::{rules, validate_status_conditions};
 use crate::{
@@ -165,8 +165,8 @@ impl Strategy for FlowSchemas {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
 };
-use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use super::validate_status_conditions;
 use crate::{
@@ -152,8 +152,8 @@ impl Strategy for PriorityLevels {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

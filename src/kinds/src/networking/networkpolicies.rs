@@ -6,7 +6,7 @@ use trireme_machinery::{
     names,
     selector::compile_label_selector,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     address_warnings::of_range,
@@ -38,6 +38,10 @@ pub(crate) fn kind() -> Kind {
 struct NetworkPolicies;
 
 impl Strategy for NetworkPolicies {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         let is_empty = |list: Option<&Value>| list.and_then(Value::as_array).is_none_or(Vec::is_empty);

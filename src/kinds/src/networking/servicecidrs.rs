@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, PrintedField, PrintedShape},
     meta, names,
 };
-use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use crate::{
     checks::push_invalid,
@@ -38,6 +38,10 @@ fn blocks(object: &Value) -> &[Value] {
 struct ServiceCidrs;
 
 impl Strategy for ServiceCidrs {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
         ResetFields::of_bare_status(subresource)
     }

@@ -1,5 +1,7 @@
 //! Annotations of pods and templates that mean something to Kubernetes, and the fields that took their places.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 
@@ -7,7 +9,7 @@ use super::{
     check::{descending_path, visit_containers},
     security::validate_app_armor_profile_field,
 };
-use crate::values::{entries, struct_mut, text, text_at};
+use crate::values::{at, entries, struct_mut, text, text_at};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -186,27 +188,39 @@ fn mismatch(annotation: &str, profile: &Value) -> Option<(&'static str, &'static
 
 /// Writes the AppArmor profiles that are named in annotations alone into the fields of the containers.
 pub(crate) fn sync_app_armor(pod: &mut Value) {
-    let metadata = pod.get("metadata").cloned().unwrap_or_default();
+    let named = app_armor_annotations(pod);
+    if named.is_empty() {
+        return;
+    }
     let Some(spec) = pod
         .get_mut("spec")
         .filter(|spec| text_at(spec, "/os/name") != "windows")
     else {
         return;
     };
-    let of_pod = spec.pointer("/securityContext/appArmorProfile").cloned();
+    let of_pod = at(spec, "/securityContext/appArmorProfile").cloned();
     for list in super::check::CONTAINER_LISTS {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let key = format!("{APP_ARMOR}{}", text(container, "name"));
-            let own = container.pointer("/securityContext/appArmorProfile");
-            let named = annotation(&metadata, &key)
-                .filter(|_| own.is_none())
-                .and_then(app_armor_profile);
-            if let Some(profile) = named.filter(|profile| of_pod.as_ref() != Some(profile)) {
-                struct_mut(container, "securityContext").insert("appArmorProfile".into(), profile);
+            let profile = named.get(text(container, "name"));
+            let Some(profile) = profile.filter(|profile| of_pod.as_ref() != Some(*profile)) else {
+                continue;
+            };
+            if at(container, "/securityContext/appArmorProfile").is_none() {
+                struct_mut(container, "securityContext").insert("appArmorProfile".into(), profile.clone());
             }
         }
     }
+}
+
+/// The good profiles that annotations name, by the name of the container.
+fn app_armor_annotations(pod: &Value) -> BTreeMap<String, Value> {
+    let annotations = at(pod, "/metadata/annotations").and_then(Value::as_object);
+    let named = annotations.into_iter().flatten().filter_map(|(key, annotation)| {
+        let container = key.strip_prefix(APP_ARMOR)?;
+        Some((container.to_owned(), app_armor_profile(annotation.as_str()?)?))
+    });
+    named.collect()
 }
 
 /// The profile that an annotation names, if it is a good one.

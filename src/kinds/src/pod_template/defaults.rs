@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use trireme_machinery::pod_resources::{ListName, aggregate, is_pod_level, listed};
 
+use super::image;
 use crate::values::{entries, set_default, struct_mut, text};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.
@@ -21,6 +22,11 @@ pub(crate) fn default_pod(pod_spec: &mut Value) {
     let host_network = pod_spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     let Some(spec) = pod_spec.as_object_mut() else { return };
     set_default(spec, "enableServiceLinks", true);
+    if let Some(period) = spec.get_mut("terminationGracePeriodSeconds")
+        && period.as_i64().is_some_and(|seconds| seconds < 0)
+    {
+        *period = 1.into();
+    }
     for list in ["initContainers", "containers"] {
         for container in list_mut(spec, list) {
             default_requests(container);
@@ -72,30 +78,17 @@ fn mirror_service_account(spec: &mut Map<String, Value>) {
     }
 }
 
-fn default_pull_policy(owner: &mut Value, image: &str, policy: &str) {
-    let chosen = pull_policy(text(owner, image));
+/// An image whose tag may move is pulled always.
+fn default_pull_policy(owner: &mut Value, reference: &str, policy: &str) {
+    let chosen = if image::may_move(text(owner, reference)) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
     if text(owner, policy).is_empty()
         && let Some(fields) = owner.as_object_mut()
     {
         fields.insert(policy.into(), chosen.into());
-    }
-}
-
-/// An image whose tag may move is pulled always.
-fn pull_policy(image: &str) -> &'static str {
-    let (name, digest) = match image.split_once('@') {
-        Some((name, _)) => (name, true),
-        None => (image, false),
-    };
-    let tag = name
-        .rsplit('/')
-        .next()
-        .and_then(|last| last.split_once(':'))
-        .map(|(_, tag)| tag);
-    match tag {
-        Some("latest") => "Always",
-        None if !digest && !image.is_empty() => "Always",
-        _ => "IfNotPresent",
     }
 }
 

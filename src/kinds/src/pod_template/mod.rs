@@ -16,6 +16,7 @@ mod check;
 mod containers;
 mod defaults;
 mod env;
+mod image;
 mod iscsi;
 pub(crate) mod layout;
 mod layout_table;
@@ -47,6 +48,17 @@ pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;
 
+/// Validates the labels and annotations of a template.
+pub(crate) fn validate_template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let metadata = template.get("metadata").unwrap_or(&none);
+    let map = |field: &str| metadata.get(field).and_then(Value::as_object);
+    errors.extend(validate_labels(map("labels"), &path.child("labels")));
+    let at = path.child("annotations");
+    errors.extend(validate_annotations(map("annotations"), &at));
+    annotations::validate_pod_specific_annotations(metadata, template.get("spec").unwrap_or(&none), &at, errors);
+}
+
 /// Validates a template: labels, annotations and the spec. `path` is where the template stands.
 /// Upstream: `ValidatePodTemplateSpec`.
 pub(crate) fn validate_pod_template_spec(
@@ -55,22 +67,11 @@ pub(crate) fn validate_pod_template_spec(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let metadata = |field: &str| {
-        template
-            .get("metadata")
-            .and_then(|meta| meta.get(field))
-            .and_then(Value::as_object)
-    };
-    errors.extend(validate_labels(metadata("labels"), &path.child("labels")));
-    errors.extend(validate_annotations(
-        metadata("annotations"),
-        &path.child("annotations"),
-    ));
+    validate_template_metadata(template, path, errors);
     let none = Value::Null;
     let spec = template.get("spec").unwrap_or(&none);
     let spec_path = path.child("spec");
     let metadata = template.get("metadata").unwrap_or(&none);
-    annotations::validate_pod_specific_annotations(metadata, spec, &path.child("annotations"), errors);
     validate_pod_spec(capabilities, spec, None, &spec_path, errors);
     annotations::validate_profile_annotations_and_fields(metadata, spec, &spec_path, errors);
     if !items(spec, "ephemeralContainers").is_empty() {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, LABEL_SELECTOR, PrintedField, PrintedShape},
+    names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{validate_nonnegative_fields, validate_optional_label_selector},
@@ -56,6 +57,10 @@ pub(crate) fn kind() -> Kind {
 struct Budgets;
 
 impl Strategy for Budgets {
+    fn name_check(&self) -> NameCheck {
+        names::name_is_path_segment
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
@@ -117,8 +122,8 @@ impl Strategy for Budgets {
         false
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
     pod_resources::is_extended,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -22,6 +23,10 @@ pub(crate) fn kind() -> Kind {
 struct DeviceClasses;
 
 impl Strategy for DeviceClasses {
+    fn name_check(&self) -> NameCheck {
+        names::name_is_long_name
+    }
+
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         validate_device_class(object, &Value::Null)
     }

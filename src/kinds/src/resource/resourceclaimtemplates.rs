@@ -47,13 +47,14 @@ impl Strategy for ResourceClaimTemplates {
         errors
     }
 
-    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
         let spec = new.get("spec");
-        if spec == old.get("spec") {
-            return ErrorList::new();
+        if spec != old.get("spec") {
+            let shown = shown(spec.unwrap_or(&Value::Null));
+            errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
         }
-        let shown = shown(spec.unwrap_or(&Value::Null));
-        vec![Error::invalid_shown(&Path::new("spec"), shown, "field is immutable")]
+        errors
     }
 
     fn returns_deleted_object(&self) -> bool {

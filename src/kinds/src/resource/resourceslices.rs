@@ -8,7 +8,7 @@ use trireme_machinery::{
     go_text::structs,
     time,
 };
-use trireme_registry::{SelectableField, Strategy, WriteContext};
+use trireme_registry::{SelectableField, Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{
     devices::validate_devices,
@@ -56,6 +56,10 @@ pub(crate) fn kind() -> Kind {
 struct ResourceSlices;
 
 impl Strategy for ResourceSlices {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
         prepare(context, object);
     }

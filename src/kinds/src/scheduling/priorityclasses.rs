@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{number, validate_immutable_fields},
@@ -46,6 +46,10 @@ pub(crate) fn kind() -> Kind {
 struct PriorityClasses;
 
 impl Strategy for PriorityClasses {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let name = text_at(object, "/metadata/name");

@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{push_invalid, validate_nonnegative_field},
@@ -80,8 +80,8 @@ impl Strategy for CsiNodes {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{
@@ -62,8 +62,8 @@ impl Strategy for CsiStorageCapacities {
         false
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 

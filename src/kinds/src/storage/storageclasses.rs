@@ -112,12 +112,8 @@ pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));
     } else {
-        push_invalid(
-            path,
-            provisioner,
-            names::qualified_name(&provisioner.to_lowercase()),
-            errors,
-        );
+        let provisioner = provisioner.to_lowercase();
+        push_invalid(path, &provisioner, names::qualified_name(&provisioner), errors);
     }
 }
 

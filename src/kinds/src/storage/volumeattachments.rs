@@ -5,10 +5,10 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
 };
-use trireme_registry::{Column, ResetFields, Strategy, WriteContext, request::Subresource};
+use trireme_registry::{Column, ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use crate::{
-    checks::{number, require, validate_class_name},
+    checks::{number, validate_class_name},
     columns::{self, column, documented},
     core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
     kind::Kind,
@@ -76,7 +76,7 @@ impl Strategy for VolumeAttachments {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = validate_volume_attachment(object);
-        validate_attached_names(object.get("spec").unwrap_or(&Value::Null), &mut errors);
+        validate_attached_volume(object.get("spec").unwrap_or(&Value::Null), &mut errors);
         errors
     }
 
@@ -112,8 +112,8 @@ impl Strategy for VolumeAttachments {
         true
     }
 
-    fn repeats_metadata_checks(&self) -> bool {
-        false
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
     }
 }
 
@@ -123,7 +123,7 @@ fn validate_volume_attachment(object: &Value) -> ErrorList {
     let none = Value::Null;
     let path = Path::new("spec");
     let spec = object.get("spec").unwrap_or(&none);
-    require(spec, &path, "attacher", &mut errors);
+    validate_csi_driver_name(text(spec, "attacher"), &path.child("attacher"), &mut errors);
     validate_volume_attachment_source(spec.get("source").unwrap_or(&none), &path.child("source"), &mut errors);
     let node = text(spec, "nodeName");
     validate_class_name(node, &path.child("nodeName"), &mut errors);
@@ -131,9 +131,8 @@ fn validate_volume_attachment(object: &Value) -> ErrorList {
     errors
 }
 
-/// New attachments must name what could be a driver and a volume.
-fn validate_attached_names(spec: &Value, errors: &mut ErrorList) {
-    validate_csi_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
+/// New attachments must name what could be a volume.
+fn validate_attached_volume(spec: &Value, errors: &mut ErrorList) {
     if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
         validate_class_name(volume, &Path::new("spec.source.persistentVolumeName"), errors);
     }
@@ -201,7 +200,6 @@ mod tests {
                 &[
                     "spec.attacher: Required value",
                     "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
-                    "spec.attacher: Required value",
                 ],
             ),
             (

@@ -39,13 +39,14 @@ impl Strategy for VolumeAttributesClasses {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+        let mut errors = ErrorList::new();
         for field in ["driverName", "parameters"] {
             if new.get(field) != old.get(field) {
                 let detail = format!("updates to {field} are forbidden.");
                 errors.push(Error::forbidden(&Path::new(field), &detail));
             }
         }
+        errors.extend(self.validate(context, new));
         errors
     }
 

@@ -43,6 +43,21 @@ pub fn aggregate_errors(errors: &[String]) -> Option<String> {
     }
 }
 
+/// A string in double quotes as Go's `time` package has it: what is not plain ASCII is shown byte by byte.
+pub fn quote_bytes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=b'~' | 0x7f => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// A string in double quotes with Go's `%q` escapes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -1,6 +1,6 @@
 //! Names of objects: each kind picks one of these checks.
 
-use super::{dns1035_label, dns1123_label, dns1123_subdomain};
+use super::{DNS1123_SUBDOMAIN_MAX_LENGTH, dns1035_label, dns1123_label, dns1123_subdomain, too_many_bytes};
 
 /// A check of an object's name. The flag says that the value is a `generateName`, which only begins a name.
 pub type NameCheck = fn(&str, bool) -> Vec<String>;
@@ -21,6 +21,15 @@ fn completed(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
 /// Most kinds: a DNS name.
 pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&completed(name, prefix))
+}
+
+/// Kinds whose names are validated declaratively (`k8s-long-name`): a DNS name, whose length is told in bytes.
+pub fn name_is_long_name(name: &str, prefix: bool) -> Vec<String> {
+    let name = completed(name, prefix);
+    if name.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
+        return vec![too_many_bytes(DNS1123_SUBDOMAIN_MAX_LENGTH)];
+    }
+    dns1123_subdomain(&name)
 }
 
 /// Kinds that become a DNS label, such as Namespace.

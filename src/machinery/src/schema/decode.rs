@@ -185,7 +185,7 @@ impl Decoder<'_> {
             Some((owner, _, _)) => DecodeError::Field {
                 found,
                 owner: self.table.get(owner).short_name().to_owned(),
-                path: place.field_path(),
+                path: place.field_path(self.table),
                 go_type,
                 restored,
             },

@@ -1,7 +1,7 @@
 //! Where the decoder stands: a chain of links on the stack, from which the two notations of Kubernetes' messages are
 //! made once there is something to say.
 
-use super::types::{Field, TypeId};
+use super::types::{Field, TypeId, TypeTable};
 
 #[derive(Clone, Copy)]
 pub(super) struct DecodePath<'a> {
@@ -70,10 +70,14 @@ impl<'a> DecodePath<'a> {
         }
     }
 
-    /// The fields' names joined by dots, without list items and map keys: `spec.containers.ports`.
-    pub(super) fn field_path(&self) -> String {
-        let mut out = self.parent.map(DecodePath::field_path).unwrap_or_default();
-        if let DecodeStep::Field(_, field) = self.step {
+    /// The names of the fields and of the structs that they are embedded with, joined by dots, without list items and map
+    /// keys: `spec.volumes.VolumeSource.secret`.
+    pub(super) fn field_path(&self, table: &TypeTable) -> String {
+        let mut out = self.parent.map(|parent| parent.field_path(table)).unwrap_or_default();
+        if let DecodeStep::Field(owner, field) = self.step {
+            if let Some(embedded) = table.embedded_of(owner, &field.name) {
+                join(&mut out, embedded);
+            }
             join(&mut out, &field.name);
         }
         out

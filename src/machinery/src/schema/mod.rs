@@ -4,7 +4,7 @@
 //! resources. The rest is the engine:
 //! - [`decode()`] holds a freshly parsed value against its type, as Go's strict decoding into a struct does;
 //! - [`apply_defaults`] fills in what the client left out;
-//! - [`ordered_json`] prints a value as Go would, for messages;
+//! - [`ordered_json`] and [`patched_json`] print a value as Go would, for messages;
 //! - [`paths`] reads and writes fields by dotted path.
 
 mod base64_go;
@@ -25,7 +25,7 @@ mod zero;
 pub use decode::{Decoded, decode};
 pub use decode_error::DecodeError;
 pub use defaults::apply_defaults;
-pub use ordered::ordered_json;
+pub use ordered::{ordered_json, patched_json};
 pub use paths::{get_path, remove_path, set_path, str_at};
 pub(crate) use types::WireField;
 pub use types::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};

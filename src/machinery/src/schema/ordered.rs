@@ -13,6 +13,56 @@ pub fn ordered_json(table: &TypeTable, ty: TypeId, value: &Value) -> String {
     out
 }
 
+/// The result of a patch as Go's patch libraries print it: objects that the patch went into have their keys sorted, those
+/// that it left alone have theirs in declaration order. `opened` has an object for each object and list that the patch went
+/// into, by field or index, and anything else for a value that it put there. `ty` is the type of the result, if it has one.
+pub fn patched_json(table: &TypeTable, ty: Option<TypeId>, patched: &Value, opened: &Value) -> String {
+    let mut out = String::new();
+    let shape = ty.map_or(Shape::Any, Shape::Struct);
+    write_patched(table, &shape, patched, opened, &mut out);
+    out
+}
+
+fn write_patched(table: &TypeTable, shape: &Shape, value: &Value, opened: &Value, out: &mut String) {
+    let below = |key: &str, shape: &Shape, value: &Value, out: &mut String| match opened.get(key) {
+        Some(opened) => write_patched(table, shape, value, opened, out),
+        None => write(table, shape, value, out),
+    };
+    match value {
+        Value::Object(fields) if opened.is_object() => {
+            out.push('{');
+            for (index, (key, value)) in fields.iter().enumerate() {
+                separate(index, out);
+                out.push_str(&escape_html(&Value::from(key.as_str()).to_string()));
+                out.push(':');
+                below(key, field_shape(table, shape, key), value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) if opened.is_object() => {
+            let item = match shape {
+                Shape::List { item, .. } => item,
+                _ => &Shape::Any,
+            };
+            out.push('[');
+            for (index, value) in items.iter().enumerate() {
+                separate(index, out);
+                below(&index.to_string(), item, value, out);
+            }
+            out.push(']');
+        }
+        value => out.push_str(&escape_html(&value.to_string())),
+    }
+}
+
+fn field_shape<'t>(table: &'t TypeTable, shape: &'t Shape, key: &str) -> &'t Shape {
+    match shape {
+        Shape::Struct(ty) => table.field(*ty, key).map_or(&Shape::Any, |field| &field.shape),
+        Shape::Map { value, .. } => value,
+        _ => &Shape::Any,
+    }
+}
+
 fn write(table: &TypeTable, shape: &Shape, value: &Value, out: &mut String) {
     match (shape, value) {
         (Shape::Struct(ty), Value::Object(object)) => write_struct(table, *ty, object, out),

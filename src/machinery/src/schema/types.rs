@@ -12,6 +12,7 @@ pub struct TypeTable {
     plans: Vec<TypePlan>,
     by_name: HashMap<String, TypeId>,
     go_types: HashMap<(TypeId, String), String>,
+    embedded: HashMap<(TypeId, String), String>,
 }
 
 /// Properties of a type that each write needs, worked out once when the type is defined.
@@ -201,6 +202,17 @@ impl TypeTable {
     /// The names that [`TypeTable::name_go_type`] gave to a field.
     pub(super) fn go_type_of(&self, id: TypeId, field: &str) -> Option<&str> {
         self.go_types.get(&(id, field.to_owned())).map(String::as_str)
+    }
+
+    /// Says that Go declares a field in a struct that is embedded in its type, such as `VolumeSource` for the `secret` of a
+    /// volume; only messages about values of a wrong type show it.
+    pub fn name_embedded(&mut self, id: TypeId, field: &str, embedded: &str) {
+        self.embedded.insert((id, field.to_owned()), embedded.to_owned());
+    }
+
+    /// The name that [`TypeTable::name_embedded`] gave for a field.
+    pub(super) fn embedded_of(&self, id: TypeId, field: &str) -> Option<&str> {
+        self.embedded.get(&(id, field.to_owned())).map(String::as_str)
     }
 
     pub(super) fn plan(&self, id: TypeId) -> &TypePlan {

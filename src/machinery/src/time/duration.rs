@@ -1,6 +1,6 @@
 //! Durations in Go's notation: `1h0m0s`, `1.5s`, `300ms`.
 
-use crate::go_text::quote;
+use crate::go_text::quote_bytes;
 use std::fmt;
 
 /// A length of time in nanoseconds, as Go's `time.Duration`.
@@ -11,13 +11,13 @@ pub struct Duration(i64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Neither a number nor a sign, or too large.
-    #[error("time: invalid duration {}", quote(.0))]
+    #[error("time: invalid duration {}", quote_bytes(.0))]
     Invalid(String),
     /// A number without a unit.
-    #[error("time: missing unit in duration {}", quote(.0))]
+    #[error("time: missing unit in duration {}", quote_bytes(.0))]
     MissingUnit(String),
     /// A unit that there is not.
-    #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
+    #[error("time: unknown unit {} in duration {}", quote_bytes(.unit), quote_bytes(.text))]
     UnknownUnit {
         /// The unit.
         unit: String,

@@ -1,6 +1,6 @@
 //! Parsing of times with the two layouts that Kubernetes uses, with the errors in the words of Go's `time.Parse`.
 
-use crate::go_text::quote;
+use crate::go_text::quote_bytes;
 
 use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
 
@@ -8,7 +8,7 @@ use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
     /// A part is missing or malformed.
-    #[error("parsing time {} as {}: cannot parse {} as {}", quote(.text), quote(.layout), quote(.rest), quote(.part))]
+    #[error("parsing time {} as {}: cannot parse {} as {}", quote_bytes(.text), quote_bytes(.layout), quote_bytes(.rest), quote_bytes(.part))]
     Malformed {
         /// The whole text.
         text: String,
@@ -20,7 +20,7 @@ pub enum TimeError {
         part: &'static str,
     },
     /// A part has a value that it cannot have, or there is text after the time.
-    #[error("parsing time {}: {what}", quote(.text))]
+    #[error("parsing time {}: {what}", quote_bytes(.text))]
     OutOfRange {
         /// The whole text.
         text: String,
@@ -85,7 +85,7 @@ pub(super) fn parse(text: &str, layout: Layout) -> Result<Time, TimeError> {
         };
     }
     if !rest.is_empty() {
-        return Err(out_of_range(format!("extra text: {}", quote(rest))));
+        return Err(out_of_range(format!("extra text: {}", quote_bytes(rest))));
     }
     if fields.day < 1 || fields.day > days_in(fields.month, fields.year) {
         return Err(out_of_range("day out of range".to_owned()));

@@ -35,7 +35,11 @@ impl Writer {
         }
         self.check_applied(&request, &decoded.object)?;
         let (applied, warnings) = (decoded.object, decoded.warnings);
-        Ok(Update::new(request, AppliedPatch { applied, warnings }))
+        let desired = AppliedPatch {
+            applied,
+            warnings: warnings.clone(),
+        };
+        Ok(Update::new(request, desired, warnings))
     }
 }
 

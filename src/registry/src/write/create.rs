@@ -6,7 +6,12 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{Writer, commit::PutResult, metadata};
+use super::{
+    Writer,
+    commit::PutResult,
+    decode::{DecodedBody, warned},
+    metadata,
+};
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
     item,
@@ -23,6 +28,12 @@ impl Writer {
         let CreateRequest { target, body, options } = request;
         let request = self.request(Operation::Create, Subresource::None, target, options)?;
         let decoded = self.decode(&request, &body)?;
+        let warnings = decoded.warnings.clone();
+        let created = self.create_decoded(request, decoded).await;
+        created.map_err(|error| warned(error, &warnings))
+    }
+
+    async fn create_decoded(&self, request: WriteRequest, decoded: DecodedBody) -> Result<Written, ApiError> {
         let mut object = decoded.object;
         let has_namespace = metadata::has_namespace(&object);
         if let Some(why) = self.info.strategy.refuse_creation() {

@@ -58,7 +58,8 @@ impl Writer {
             warnings: decoded.warnings,
         });
         self.admit_mutating(&mut write).await?;
-        subresource.check(&target, write.object.as_ref().unwrap_or(&Value::Null))?;
+        let checked = subresource.check(&target, write.object.as_ref().unwrap_or(&Value::Null));
+        checked.map_err(|error| write.with_warnings(error))?;
         self.admit_validating(&write).await?;
         Ok(AdmittedBody {
             target,

@@ -37,6 +37,14 @@ pub(crate) struct DecodedBody {
     pub(crate) warnings: Vec<String>,
 }
 
+/// An error of a later stage with these warnings about the body, if it has none: the client gets them either way.
+pub(crate) fn warned(mut error: ApiError, warnings: &[String]) -> ApiError {
+    if error.warnings.is_empty() {
+        error.warnings = warnings.to_vec();
+    }
+    error
+}
+
 /// A document with its duplicate keys.
 struct Parsed {
     value: Value,

@@ -77,17 +77,6 @@ impl PatchDocument {
         let errors = duplicates.map(|path| format!("duplicate field \"{path}\"")).collect();
         Ok((as_patch(decoded.value), errors))
     }
-
-    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
-    fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
-        let shown = match self {
-            Self::Strategic(document) => (document.clone(), true),
-            Self::Json(_) | Self::Merge(_) => (object.clone(), false),
-        };
-        move || {
-            if shown.1 { go_map(&shown.0) } else { shown.0.to_string() }
-        }
-    }
 }
 
 impl Patcher {
@@ -105,26 +94,19 @@ impl Patcher {
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
-    pub(crate) fn apply(&self, mut object: Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
+    pub(crate) fn apply(&self, original: &Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
         let PatchedType {
             types,
             type_id,
             schema: own_schema,
             kind,
         } = &self.patched;
-        let patch = self.patch.as_ref().map_err(ApiError::clone)?;
-        match patch {
-            PatchDocument::Json(operations) => object = operations.apply(object)?,
-            PatchDocument::Merge(document) => patch::merge_patch(&mut object, document.clone()),
-            PatchDocument::Strategic(document) => {
-                patch::strategic::apply(types, *type_id, &mut object, document)?;
-            }
-        }
-        let shown = patch.shown(&object);
+        let mut object = self.patched(original)?;
+        let shown = || self.shown(original);
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
         if own_schema.is_some() {
             check_custom_kind(&given_kind(&object, kind), kind, &object)?;
-        } else if !matches!(patch, PatchDocument::Strategic(_)) {
+        } else if !matches!(self.patch, Ok(PatchDocument::Strategic(_))) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
@@ -134,7 +116,7 @@ impl Patcher {
             None => schema::decode(types, *type_id, object),
         };
         let mut checked = checked.map_err(|error| {
-            let is_strategic = matches!(patch, PatchDocument::Strategic(_));
+            let is_strategic = matches!(self.patch, Ok(PatchDocument::Strategic(_)));
             let why = if is_strategic {
                 error.restored()
             } else {
@@ -156,6 +138,35 @@ impl Patcher {
                 &format!("strict decoding error: {}", errors.join(", ")),
             )),
         }
+    }
+
+    /// The object with the patch applied to it, whatever that made of it.
+    fn patched(&self, original: &Value) -> Result<Value, ApiError> {
+        let mut object = original.clone();
+        match self.patch.as_ref().map_err(ApiError::clone)? {
+            PatchDocument::Json(operations) => object = operations.apply(object)?,
+            PatchDocument::Merge(document) => patch::merge_patch(&mut object, document.clone()),
+            PatchDocument::Strategic(document) => {
+                patch::strategic::apply(&self.patched.types, self.patched.type_id, &mut object, document)?;
+            }
+        }
+        Ok(object)
+    }
+
+    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
+    fn shown(&self, original: &Value) -> String {
+        let opened = match &self.patch {
+            Err(_) => return String::new(),
+            Ok(PatchDocument::Strategic(document)) => return go_map(document),
+            Ok(PatchDocument::Merge(document)) => document,
+            Ok(PatchDocument::Json(operations)) => &operations.opened(),
+        };
+        let PatchedType {
+            types, type_id, schema, ..
+        } = &self.patched;
+        let ty = schema.is_none().then_some(*type_id);
+        let patched = self.patched(original).unwrap_or_default();
+        schema::patched_json(types, ty, &patched, opened)
     }
 }
 
@@ -206,9 +217,9 @@ impl Writer {
         let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation);
         request.target.trace.pass(TraceStep::Decoded);
         Ok(if through_scale {
-            Update::new(request, ThroughScale::Patch(patcher))
+            Update::new(request, ThroughScale::Patch(patcher), Vec::new())
         } else {
-            Update::new(request, patcher)
+            Update::new(request, patcher, Vec::new())
         })
     }
 }
@@ -225,11 +236,11 @@ impl Desired for Patcher {
             current,
         } = base;
         Box::pin(async move {
-            let mut object = Value::clone(&current.object);
-            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut object).await?;
-            let (mut object, warnings) = self.apply(object, &writer.known_kinds.load())?;
-            if let (Some(why), Ok(patch)) = (writer.info.strategy.conversion_error(&object), &self.patch) {
-                return Err(unfit(&patch.shown(&object)(), &why));
+            let mut served = Value::clone(&current.object);
+            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut served).await?;
+            let (mut object, warnings) = self.apply(&served, &writer.known_kinds.load())?;
+            if let Some(why) = writer.info.strategy.conversion_error(&object) {
+                return Err(unfit(&self.shown(&served), &why));
             }
             record.warnings = warnings;
             metadata::settle_namespace(&mut object, request.namespace())?;

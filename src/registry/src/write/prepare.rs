@@ -13,7 +13,7 @@ use super::{Writer, managed::MANAGED_FIELDS, metadata};
 use crate::{
     admission::WriteRequest,
     request::Subresource,
-    strategy::Strategy,
+    strategy::{MetadataChecks, Strategy},
     subresource::{SubresourceRole, Update},
 };
 
@@ -85,7 +85,7 @@ impl Writer {
         repeated_owners: Option<String>,
     ) -> Result<Vec<String>, ApiError> {
         let (strategy, context) = (&*self.info.strategy, &request.context);
-        let mut errors = self.validate_metadata_update(request.subresource, new, old);
+        let mut errors = self.validate_metadata_update(request, new, old);
         errors.extend(match request.subresource {
             Subresource::None | Subresource::Scale => strategy.validate_update(context, new, old),
             Subresource::Status => strategy.validate_status_update(context, new, old),
@@ -123,7 +123,7 @@ impl Writer {
 
     /// Kubernetes holds metadata against the rules of all objects and then against those of the kind, which repeat
     /// them; clients see every repetition as a cause.
-    fn validate_metadata_update(&self, subresource: Subresource, new: &Value, old: &Value) -> ErrorList {
+    fn validate_metadata_update(&self, request: &WriteRequest, new: &Value, old: &Value) -> ErrorList {
         let path = Path::new("metadata");
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
@@ -132,10 +132,14 @@ impl Writer {
             errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
             return errors;
         }
-        if subresource != Subresource::None || self.info.strategy.repeats_metadata_checks() {
+        let repeated = match request.subresource {
+            Subresource::None => self.info.strategy.metadata_checks_of_update(&request.context),
+            _ => MetadataChecks::OfChange,
+        };
+        if matches!(repeated, MetadataChecks::OfChange | MetadataChecks::OfBoth) {
             errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
         }
-        if subresource == Subresource::None {
+        if matches!(repeated, MetadataChecks::OfNew | MetadataChecks::OfBoth) {
             errors.extend(self.validate_metadata(new));
         }
         errors

@@ -14,7 +14,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::{BodyDecoder, DecodedBody},
+    decode::{BodyDecoder, DecodedBody, warned},
     managed::{MANAGED_FIELDS, check_applied},
     metadata,
     patch::{PatchedType, Patcher},
@@ -134,9 +134,13 @@ impl Writer {
         request.target.trace.pass(TraceStep::Decoded);
         let mut scale = decoded.object;
         request.target.audit.note_object(&scale);
-        metadata::settle_namespace(&mut scale, &request.target.namespace)?;
         let warnings = decoded.warnings;
-        Ok(Update::new(request, ThroughScale::Replacement { scale, warnings }))
+        metadata::settle_namespace(&mut scale, &request.target.namespace).map_err(|error| warned(error, &warnings))?;
+        let desired = ThroughScale::Replacement {
+            scale,
+            warnings: warnings.clone(),
+        };
+        Ok(Update::new(request, desired, warnings))
     }
 
     /// An apply of a scale.
@@ -147,7 +151,11 @@ impl Writer {
         } = decoded;
         let PatchedType { types, type_id, .. } = patched(&self.info.types)?;
         check_applied(SchemaNode::Struct(&types, type_id), (SCALE_VERSION, "Scale"), &applied)?;
-        Ok(Update::new(request, ThroughScale::Apply { applied, warnings }))
+        let desired = ThroughScale::Apply {
+            applied,
+            warnings: warnings.clone(),
+        };
+        Ok(Update::new(request, desired, warnings))
     }
 }
 
@@ -183,7 +191,7 @@ impl ThroughScale {
         let mut managers = ScaleManagers::new(writer, request, &current.object)?;
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
-            Self::Patch(patcher) => patcher.apply(old.clone(), &writer.known_kinds.load())?,
+            Self::Patch(patcher) => patcher.apply(&old, &writer.known_kinds.load())?,
             Self::Apply { applied, warnings } => (managers.apply(&old, applied)?, warnings.clone()),
         };
         if !matches!(self, Self::Apply { .. }) {

@@ -11,7 +11,9 @@ use trireme_machinery::{
 };
 
 use super::{
-    Writer, metadata, object,
+    Writer,
+    decode::{DecodedBody, warned},
+    metadata, object,
     update_loop::{CurrentObject, StoreChange, UpdateOutcome, UpdateStep, too_busy},
 };
 use crate::{
@@ -60,16 +62,17 @@ pub(super) trait Desired: Send + Sync {
 pub(crate) struct Update {
     pub(super) request: Arc<WriteRequest>,
     pub(super) desired: Box<dyn Desired>,
-    /// The notes of the last round.
+    /// The notes of the last round; before the first, the warnings about the body.
     pub(super) record: WriteRecord,
 }
 
 impl Update {
-    pub(super) fn new(request: WriteRequest, desired: impl Desired + 'static) -> Self {
+    /// `warnings` are those about the body that `desired` was made of.
+    pub(super) fn new(request: WriteRequest, desired: impl Desired + 'static, warnings: Vec<String>) -> Self {
         Self {
             request: Arc::new(request),
             desired: Box::new(desired),
-            record: WriteRecord::default(),
+            record: WriteRecord { warnings },
         }
     }
 }
@@ -110,24 +113,40 @@ impl Writer {
         if subresource == Subresource::Scale {
             return self.decode_scale(request, &body);
         }
-        let decoded = self.decode(&request, &body)?;
-        let mut object = decoded.object;
-        let has_namespace = metadata::has_namespace(&object);
-        metadata::check_name(&object, &request.target.name)?;
-        metadata::settle_namespace(&mut object, request.namespace())?;
-        self.default_note_and_convert(&request, &mut object, has_namespace)
-            .await?;
-        let warnings = decoded.warnings;
-        Ok(Update::new(request, Replacement { object, warnings }))
+        let DecodedBody { mut object, warnings } = self.decode(&request, &body)?;
+        let fitted = self.fit(&request, &mut object).await;
+        fitted.map_err(|error| warned(error, &warnings))?;
+        let replacement = Replacement {
+            object,
+            warnings: warnings.clone(),
+        };
+        Ok(Update::new(request, replacement, warnings))
+    }
+
+    /// Holds the object of a PUT against the URL and brings it into the stored version.
+    async fn fit(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
+        let has_namespace = metadata::has_namespace(object);
+        metadata::check_name(object, &request.target.name)?;
+        metadata::settle_namespace(object, request.namespace())?;
+        self.default_note_and_convert(request, object, has_namespace).await
     }
 
     /// Changes an object, or creates it where a PUT may. A client that creates it in between turns the creation back into
     /// a change.
-    pub(crate) async fn update(&self, mut update: Update, mut key: HeldKey) -> Result<Written, ApiError> {
+    pub(crate) async fn update(&self, mut update: Update, key: HeldKey) -> Result<Written, ApiError> {
+        let outcome = self.update_or_create(&mut update, key).await;
+        outcome.map_err(|error| warned(error, &update.record.warnings))
+    }
+
+    async fn update_or_create(&self, update: &mut Update, mut key: HeldKey) -> Result<Written, ApiError> {
         let request = Arc::clone(&update.request);
         for _ in 0..CREATE_ROUNDS {
-            let error = match self.update_loop(&request, &mut key, &mut update).await {
-                Ok(outcome) => return self.written(&request, outcome, update.record).await,
+            let error = match self.update_loop(&request, &mut key, update).await {
+                Ok(outcome) => {
+                    return self
+                        .written(&request, outcome, std::mem::take(&mut update.record))
+                        .await;
+                }
                 Err(error) if error.reason == Reason::NotFound => error,
                 Err(error) => return Err(error),
             };

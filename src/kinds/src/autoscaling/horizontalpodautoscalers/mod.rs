@@ -6,7 +6,7 @@ use trireme_machinery::{
     GroupVersion,
     field::{ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
@@ -109,6 +109,10 @@ fn target(spec: &Value, status: &Value) -> String {
 struct Autoscalers;
 
 impl Strategy for Autoscalers {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {

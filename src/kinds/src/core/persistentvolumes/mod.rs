@@ -162,10 +162,6 @@ impl Strategy for PersistentVolumes {
     fn returns_deleted_object(&self) -> bool {
         true
     }
-
-    fn repeats_metadata_checks(&self) -> bool {
-        false
-    }
 }
 
 fn validate_spec(object: &Value) -> ErrorList {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use trireme_machinery::quantity::{Format, Quantity};
 
-use crate::values::{entries, items};
+use crate::values::items;
 
 type Amounts = BTreeMap<&'static str, Quantity>;
 
@@ -16,11 +16,7 @@ pub(super) fn class(pod: &Value) -> &'static str {
     };
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     let mut guaranteed = true;
-    let of_pod = spec.get("resources").filter(|resources| {
-        ["requests", "limits"]
-            .iter()
-            .any(|list| entries(resources, list).next().is_some())
-    });
+    let of_pod = spec.get("resources");
     let none = Value::Null;
     let all: Vec<&Value> = match of_pod {
         Some(resources) => vec![resources],

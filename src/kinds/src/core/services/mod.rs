@@ -29,6 +29,7 @@ use trireme_machinery::{
 use trireme_registry::{
     Strategy, WriteContext,
     allocate::{AddressRange, PortRange},
+    strategy::MetadataChecks,
     subresource::SubresourceRole,
 };
 
@@ -78,6 +79,10 @@ impl Services {
 }
 
 impl Strategy for Services {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
     fn default(&self, object: &mut Value) {
         defaults::set(object);
     }

@@ -97,7 +97,8 @@ pub(super) fn validate_node_port_allocation(object: &Value, old: Option<&Value>,
         (true, port) if old_port.is_some_and(|old| old != port) => {
             vec![Error::forbidden(&path, "field is immutable")]
         }
-        (true, port) if old_port.is_none() && port != 0 => match refusal(port, range, &mut taken) {
+        // Others are no ports at all, which the validation tells.
+        (true, port) if old_port.is_none() && (1..=65_535).contains(&port) => match refusal(port, range, &mut taken) {
             Some(why) => vec![Error::invalid(&path, &port.into(), &why.to_string())],
             None => ErrorList::new(),
         },

@@ -23,6 +23,36 @@ pub struct JsonPatch {
     pub strict_errors: Vec<String>,
 }
 
+impl JsonPatch {
+    /// The objects and lists that the operations go into, as objects by field or index, and null for what they put there.
+    pub fn opened(&self) -> Value {
+        let mut opened = Value::Object(Object::new());
+        let paths = self
+            .operations
+            .iter()
+            .flat_map(|operation| [&operation.path, &operation.from]);
+        for path in paths.flatten() {
+            let Some((parents, last)) = pointer::split(path) else {
+                continue;
+            };
+            let mut place = &mut opened;
+            for name in parents {
+                if !place.is_object() {
+                    *place = Value::Object(Object::new());
+                }
+                place = &mut place[&*name];
+            }
+            if !place.is_object() {
+                *place = Value::Object(Object::new());
+            }
+            if place.get(&*last).is_none() {
+                place[&*last] = Value::Null;
+            }
+        }
+        opened
+    }
+}
+
 /// One operation. Absent texts are kept apart from empty ones: they fail when the operation is applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct PatchOperation {

@@ -199,3 +199,24 @@ fn a_deep_object_is_no_dead_end() {
         assert_eq!(answered(&put.expect("it can be changed"))["data"]["k"], "v");
     });
 }
+
+#[test]
+fn warnings_about_a_body_come_with_the_error_that_follows() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        bench.made("a", json!({}), json!({"spec": {"count": 1}})).await;
+        let alien = |name: &str, metadata| thing(name, metadata, json!({"alien": 1}));
+        let stale = json!({"resourceVersion": "1"});
+        let refusals = [
+            bench.put("a", alien("a", stale.clone())).await,
+            bench.put("b", alien("b", stale)).await,
+            bench.put("a", alien("other", json!({}))).await,
+            bench.create(alien("a", json!({}))).await,
+            bench.create(alien("c", json!({"resourceVersion": "5"}))).await,
+        ];
+        for refusal in refusals {
+            let error = refusal.expect_err("it is refused");
+            assert_eq!(error.warnings, [r#"unknown field "alien""#], "{}", error.message);
+        }
+    });
+}

@@ -30,8 +30,9 @@ const ENUMS_HEADER: &str = "\
 ";
 
 const GO_TYPES_HEADER: &str = "\
-# What Go calls the types of fields that are not plain strings, numbers, structs or lists and maps of them.
-# Only messages about values of a wrong type show it. Made by schema-generate; do not edit. TYPE FIELD=GOTYPE ...
+# What Go calls the types of fields that are not plain strings, numbers, structs or lists and maps of them, and in which
+# embedded struct a field is declared. Only messages about values of a wrong type show it.
+# Made by schema-generate; do not edit. TYPE FIELD=GOTYPE ... FIELD@STRUCT[.STRUCT] ...
 ";
 
 const LIFECYCLE_HEADER: &str = "\
@@ -55,6 +56,8 @@ struct JsonField<'p> {
     field: &'p GoField,
     tag: String,
     package: String,
+    /// The embedded structs that the field is declared in, from the outermost to the innermost, joined by dots.
+    embedded: String,
 }
 
 /// The packages of a tree, by their place in OpenAPI names: `api.core.v1`.
@@ -181,7 +184,7 @@ impl Tree {
             writeln!(out.lifecycle, "{short} {}", lifecycle.join(" "))?;
         }
         let mut shown = Vec::new();
-        self.shown(key, ty, "", &mut shown);
+        self.shown(key, ty, ("", ""), &mut shown);
         let mut go_types = String::new();
         for shown in shown {
             let field = &shown.field.json;
@@ -198,6 +201,9 @@ impl Tree {
             if let Some(ty) = self.go_type(&shown.package, shown.field.ty.trim_start_matches('*')) {
                 write!(go_types, " {field}={ty}")?;
             }
+            if !shown.embedded.is_empty() {
+                write!(go_types, " {field}@{}", shown.embedded)?;
+            }
         }
         if !go_types.is_empty() {
             writeln!(out.go_types, "{short}{go_types}")?;
@@ -205,8 +211,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Collects the fields that JSON shows, those of embedded structs in their place.
-    fn shown<'p>(&'p self, key: &str, ty: &str, prefix: &str, out: &mut Vec<JsonField<'p>>) {
+    /// Collects the fields that JSON shows, those of embedded structs in their place. `prefix` and `embedded` are the
+    /// protobuf tags and the names of the embedded structs that lead to this one.
+    fn shown<'p>(&'p self, key: &str, ty: &str, (prefix, embedded): (&str, &str), out: &mut Vec<JsonField<'p>>) {
         let Some((key, ty)) = self.resolve_struct(key, ty) else {
             return;
         };
@@ -219,7 +226,10 @@ impl Tree {
                 } else {
                     format!("{prefix}{}.", field.tag)
                 };
-                self.shown(&key, field.ty.trim_start_matches('*'), &prefix, out);
+                let ty = field.ty.trim_start_matches('*');
+                let name = ty.rsplit_once('.').map_or(ty, |(_, name)| name);
+                let dot = if embedded.is_empty() { "" } else { "." };
+                self.shown(&key, ty, (&prefix, &format!("{embedded}{dot}{name}")), out);
                 continue;
             }
             // What is embedded without a tag has no protobuf form.
@@ -232,6 +242,7 @@ impl Tree {
                 field,
                 tag,
                 package: key.clone(),
+                embedded: embedded.to_owned(),
             });
         }
     }
