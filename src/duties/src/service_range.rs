@@ -8,7 +8,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{LeaseTenure, Reconciler};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 /// The range that is there from the beginning.
 const NAME: &str = "kubernetes";
@@ -16,7 +16,8 @@ const FIELD_MANAGER: &str = "kubernetes-service-cidr-controller";
 
 /// The duty. A range of that name that is not the one of the settings is left alone: administrators have to decide.
 pub struct DefaultServiceRange {
-    ranges: OwnObjects,
+    /// In the name of who makes ranges, and of who says that they are ready.
+    ranges: [OwnObjects; 2],
     blocks: Vec<String>,
 }
 
@@ -24,18 +25,18 @@ impl DefaultServiceRange {
     /// Works on the ServiceCIDRs' registry; `blocks` are those of the settings, the default family's first.
     pub fn new(ranges: RegistryHandle, blocks: Vec<String>) -> Self {
         Self {
-            ranges: OwnObjects::new(ranges, FIELD_MANAGER),
+            ranges: [SERVER, FIELD_MANAGER].map(|manager| OwnObjects::new(ranges.clone(), manager)),
             blocks,
         }
     }
 
     async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
-        let ranges = self.ranges.under(term.fence());
+        let [ranges, statuses] = self.ranges.each_ref().map(|ranges| ranges.under(term.fence()));
         let Some(mut range) = ranges.find("", NAME).await? else {
             if ranges.create("", &self.object()).await? {
                 tracing::info!(blocks = ?self.blocks, "created the default ServiceCIDR");
             }
-            return say_ready(&ranges).await;
+            return say_ready(&statuses).await;
         };
         let blocks = range.pointer("/spec/cidrs").and_then(Value::as_array);
         let first_alone =
@@ -49,7 +50,7 @@ impl DefaultServiceRange {
         if is_other || is_going || !is_undecided(&range) {
             return Ok(());
         }
-        say_ready(&ranges).await
+        say_ready(&statuses).await
     }
 
     fn object(&self) -> Value {
@@ -67,11 +68,10 @@ async fn say_ready(ranges: &OwnObjects) -> Result<(), ApiError> {
     let ready = json!({
         "type": "Ready",
         "status": "True",
-        "reason": "",
         "message": "Kubernetes default Service CIDR is ready",
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     });
-    ranges.merge_status("", NAME, &json!({ "conditions": [ready] })).await
+    ranges.apply_status(NAME, &json!({ "conditions": [ready] })).await
 }
 
 /// Returns true if nobody has said yet that the range can or cannot be used.

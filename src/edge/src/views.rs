@@ -36,14 +36,19 @@ impl IncludeObject {
 
 /// The metadata of a stored object alone.
 pub(crate) fn partial(info: &ResourceDefinition, stored: &Value, version: MetaVersion) -> Value {
-    let mut metadata = stored.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut alone = metadata_alone(stored, version);
     if let Some(hide) = info.hide_metadata {
-        hide(&mut metadata);
+        hide(&mut alone["metadata"]);
     }
+    alone
+}
+
+/// The metadata of any object alone.
+pub(crate) fn metadata_alone(object: &Value, version: MetaVersion) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": metadata,
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
     })
 }
 

@@ -52,7 +52,8 @@ pub(crate) fn or_status<'t>(
     }
 }
 
-fn is_status(answer: &Value) -> bool {
+/// True if an answer is a `Status`.
+pub(crate) fn is_status(answer: &Value) -> bool {
     let text = |name| answer.get(name).and_then(Value::as_str);
     (text("kind"), text("apiVersion")) == (Some("Status"), Some("v1"))
 }

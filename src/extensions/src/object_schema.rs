@@ -49,7 +49,13 @@ impl VersionSchema {
 }
 
 impl ObjectSchema for VersionSchema {
-    fn decode(&self, mut object: Value) -> Result<Decoded, DecodeError> {
+    fn decode(&self, object: Value) -> Result<Decoded, DecodeError> {
+        let mut decoded = self.decode_merged(object)?;
+        defaults::prune_nulls(&mut decoded.value, Some(&self.structural));
+        Ok(decoded)
+    }
+
+    fn decode_merged(&self, mut object: Value) -> Result<Decoded, DecodeError> {
         let Some(fields) = object.as_object_mut() else {
             let text = |go_type: &str| format!("cannot restore {} from {go_type}", type_of(&object));
             return Err(DecodeError::Root {
@@ -60,7 +66,6 @@ impl ObjectSchema for VersionSchema {
         };
         let mut unknown = self.metadata.decode(fields)?;
         unknown.extend(prune(&mut object, &self.structural));
-        defaults::prune_nulls(&mut object, Some(&self.structural));
         unknown.extend(self.metadata.coerce(&mut object, &self.structural)?);
         Ok(Decoded { value: object, unknown })
     }

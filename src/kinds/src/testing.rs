@@ -68,6 +68,8 @@ impl Trial {
             conversion.to_stored(&mut object);
         }
         self.strategy.default(&mut object);
+        self.strategy.default_times(self.context().now, &mut object);
+        self.strategy.drop_disabled(&mut object);
         object
     }
 

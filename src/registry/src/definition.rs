@@ -163,6 +163,12 @@ pub trait ObjectSchema: Send + Sync + 'static {
     /// If its metadata are none.
     fn decode(&self, object: Value) -> Result<schema::Decoded, DecodeError>;
 
+    /// The same of an object that an apply was merged into: nulls that may not be stay, for validation to refuse.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    fn decode_merged(&self, object: Value) -> Result<schema::Decoded, DecodeError>;
+
     /// Fills in what the client left out.
     fn apply_defaults(&self, object: &mut Value);
 

@@ -184,6 +184,34 @@ impl OwnObjects {
         self.registry.patch(request).await.map(drop)
     }
 
+    /// Applies a status to that of an object in the name of this manager, whoever else owns what is in it.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn apply_status(&self, name: &str, status: &Value) -> Result<(), ApiError> {
+        let definition = self.registry.info();
+        let preferred = definition.versions.first();
+        let preferred = preferred.ok_or_else(|| ApiError::internal("the resource has no version"))?;
+        let kind = definition.kind_in(preferred);
+        let applied = serde_json::json!({
+            "apiVersion": kind.group_version().to_string(),
+            "kind": &*kind.kind,
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let request = PatchRequest {
+            target: self.target("", name),
+            subresource: Subresource::Status,
+            kind: PatchKind::Apply,
+            patch: applied.to_string().into(),
+            options: WriteOptions {
+                force: Some(true),
+                ..self.options()
+            },
+        };
+        self.registry.patch(request).await.map(drop)
+    }
+
     /// Deletes an object, if there is one.
     ///
     /// # Errors

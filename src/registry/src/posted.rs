@@ -12,7 +12,8 @@ use trireme_machinery::{
 
 use crate::{
     known_kinds::KnownKinds,
-    request::{Body, FieldValidation},
+    request::{Body, Target, WriteOptions},
+    trace::TraceStep,
     write::{decode::BodyDecoder, managed, metadata},
 };
 
@@ -38,11 +39,17 @@ pub struct Posted {
 }
 
 impl PostedKind<'_> {
-    /// Reads a body that was sent to a namespace, or to none.
+    /// Reads a body that was sent to a namespace, or to none, tells the audit log of it, and notes in it who sent it.
     ///
     /// # Errors
     /// 400, as for any other create.
-    pub fn read(&self, body: &Body, namespace: &str, validation: FieldValidation) -> Result<Posted, ApiError> {
+    pub fn read(
+        &self,
+        body: &Body,
+        target: &Target,
+        options: &WriteOptions,
+        now: Timestamp,
+    ) -> Result<Posted, ApiError> {
         let type_id = self.type_id;
         let decoder = BodyDecoder {
             types: self.types,
@@ -52,15 +59,14 @@ impl PostedKind<'_> {
             also: &[],
             known_kinds: self.known_kinds.clone(),
         };
-        let decoded = decoder.decode(body, validation)?;
+        let decoded = decoder.decode(body, options.field_validation)?;
         let (mut object, warnings) = (decoded.object, decoded.warnings);
         schema::apply_defaults(self.types, type_id, &mut object);
-        metadata::settle_namespace(&mut object, namespace)?;
+        metadata::settle_namespace(&mut object, &target.namespace)?;
+        target.trace.pass(TraceStep::Decoded);
+        target.audit.note_object(&object);
+        let of = (self.types, type_id, &self.kind);
+        managed::manage_posted(of, &mut object, (&options.field_manager, ""), now);
         Ok(Posted { object, warnings })
-    }
-
-    /// Notes in an object that was read which of its fields `manager` has sent.
-    pub fn manage_fields(&self, object: &mut Value, manager: &str, now: Timestamp) {
-        managed::manage_posted(self.types, self.type_id, object, (manager, ""), now);
     }
 }

@@ -1,6 +1,7 @@
 //! Behaviour of a kind beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersionKind,
@@ -52,12 +53,19 @@ pub enum MetadataChecks {
 /// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
 ///
 /// Order of a create: decode and static defaults → [`default`](Self::default) → mutating admission → metadata is filled in →
-/// [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
+/// [`drop_disabled`](Self::drop_disabled) → [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
 /// [`canonicalize`](Self::canonicalize) → validating admission. Of an update: the same with the update hooks; metadata that clients may not
 /// change is taken from the old object before `prepare_for_update`.
 pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
+
+    /// Defaults that are the time of the request; runs right after [`default`](Self::default).
+    fn default_times(&self, _now: Timestamp, _object: &mut Value) {}
+
+    /// Takes away fields of features that are off (`dropDisabledFields`); runs right before the object is prepared, so that
+    /// whoever sent them is told to own them.
+    fn drop_disabled(&self, _object: &mut Value) {}
 
     /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
     fn conversion_error(&self, _object: &Value) -> Option<String> {

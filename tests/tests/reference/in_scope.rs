@@ -92,6 +92,13 @@ pub(crate) const IN_SCOPE: &[&str] = &[
     "apply/subresources",
     "apply/user-agents",
     "apply/values",
+    "kinds/admission",
+    "kinds/networking",
+    "kinds/policy-and-scheduling",
+    "kinds/rbac",
+    "kinds/resource-and-others",
+    "kinds/storage",
+    "kinds/workloads",
     "protobuf/create",
     "auth/bootstrap",
 ];

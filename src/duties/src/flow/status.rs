@@ -41,7 +41,7 @@ impl FlowStatus {
             let now = schemas.registry().now();
             condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
             let status = json!({ "conditions": [condition] });
-            match schemas.merge_status("", name(&schema), &status).await {
+            match schemas.apply_status(name(&schema), &status).await {
                 // It was deleted meanwhile.
                 Err(error) if error.reason == Reason::NotFound => {}
                 other => other?,

@@ -1,15 +1,13 @@
 //! POST to a subresource that does something to an object.
 
-use actix_web::{http::StatusCode, web};
-use serde_json::json;
+use actix_web::web;
 use trireme_registry::subresource::SubresourceCreateRequest;
 
-use super::Call;
+use super::{Call, object::posted};
 use crate::{
     negotiation::{OfferedForms, Produces, negotiate_view},
     options::{self, Write},
-    respond::{self, Answered},
-    wire,
+    respond::Answered,
 };
 
 /// Does what the body says and tells of it by what was made of it, or by a `Status`.
@@ -29,14 +27,6 @@ pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> An
     };
     let done = call.route.registry.create_subresource(request).await?;
     call.warn(done.warnings);
-    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    let object = done.object.unwrap_or_else(success);
-    let ty = wire::or_status(call.exchange.types, &object, call.subresource_type(name));
-    Ok(respond::value(
-        &call.exchange,
-        accept.format,
-        StatusCode::CREATED,
-        ty,
-        &object,
-    ))
+    let ty = call.subresource_type(name);
+    Ok(posted(&call.exchange, &accept, done.object, ty))
 }

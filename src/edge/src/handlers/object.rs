@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, http::StatusCode};
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, Object, Reason, protobuf::framing};
+use trireme_machinery::{
+    ApiError, Object, Reason,
+    protobuf::{MessageType, framing},
+};
 use trireme_registry::{
     Item, protobuf,
     request::{Answer, Subresource},
@@ -16,7 +19,7 @@ use crate::{
     exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
     respond::{self, Answered},
-    views::{IncludeObject, Tables, partial, stored, to_stored},
+    views::{IncludeObject, Tables, metadata_alone, partial, stored, to_stored},
     wire::{self, PARTIAL},
 };
 
@@ -133,6 +136,28 @@ impl Shape {
         };
         respond::value(&call.exchange, self.accept.format, code, ty, &value)
     }
+}
+
+/// An answer to what was posted and is not kept: what became of it, in the type `ty`, or a `Status`, which has no other form.
+pub(super) fn posted(
+    exchange: &Exchange,
+    accept: &Accept<View>,
+    object: Option<Value>,
+    ty: Option<MessageType<'_>>,
+) -> HttpResponse {
+    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let object = object.unwrap_or_else(success);
+    let (object, ty) = match accept.view {
+        View::Metadata(version) if !wire::is_status(&object) => {
+            let ty = wire::meta_type(exchange.types, PARTIAL);
+            (metadata_alone(&object, version), ty)
+        }
+        _ => {
+            let ty = wire::or_status(exchange.types, &object, ty);
+            (object, ty)
+        }
+    };
+    respond::value(exchange, accept.format, StatusCode::CREATED, ty, &object)
 }
 
 /// The metadata of a Table that shows one object.

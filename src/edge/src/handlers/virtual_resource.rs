@@ -111,16 +111,8 @@ pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
     };
     let done = call.handler.create(call.circumstances(), request).await?;
     done.warnings.into_iter().for_each(|warning| exchange.warn(warning));
-    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    let object = done.object.unwrap_or_else(success);
-    let ty = wire::or_status(exchange.types, &object, Some(call.object_type()));
-    Ok(respond::value(
-        exchange,
-        accept.format,
-        StatusCode::CREATED,
-        ty,
-        &object,
-    ))
+    let ty = Some(call.object_type());
+    Ok(object::posted(exchange, &accept, done.object, ty))
 }
 
 /// GET of one object.

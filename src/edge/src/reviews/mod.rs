@@ -13,7 +13,6 @@ mod token;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_auth::{Authorizer, BoxFuture, RuleResolver, TokenAuthenticator};
@@ -23,7 +22,6 @@ use trireme_registry::{
     posted::{Posted, PostedKind},
     request::{CreateRequest, UserInfo},
     subresource::SubresourceCreated,
-    trace::TraceStep,
 };
 
 use self::accessreviews::Subject;
@@ -116,16 +114,13 @@ impl VirtualResource for ReviewResource {
                 types: &definition.types,
                 known_kinds: call.surface.known_kinds().clone(),
             };
-            let Posted { mut object, warnings } = posted.read(
+            let Posted { object, warnings } = posted.read(
                 &request.body,
-                &request.target.namespace,
-                request.options.field_validation,
+                &request.target,
+                &request.options,
+                jiff::Timestamp::try_from(self.reviewers.clock.wall()).unwrap_or(jiff::Timestamp::UNIX_EPOCH),
             )?;
-            request.target.trace.pass(TraceStep::Decoded);
-            request.target.audit.note_object(&object);
             let (user, reviewers) = (&request.target.user, &self.reviewers);
-            let now = Timestamp::try_from(reviewers.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
-            posted.manage_fields(&mut object, &request.options.field_manager, now);
             let mut answer = match self.review {
                 Review::Access(subject) => access::review(reviewers, user, subject, object, &definition.types).await?,
                 Review::Rules => rules::review(reviewers, user, &object).await?,

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::defaults;
@@ -142,7 +142,13 @@ pub(crate) struct FlowResourceRule {
     pub(crate) api_groups: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) cluster_scope: bool,
+    #[serde(deserialize_with = "none_if_null")]
     pub(crate) namespaces: Vec<String>,
+}
+
+/// Reads a list that is kept as null if it is empty.
+fn none_if_null<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<String>, D::Error> {
+    Option::deserialize(list).map(Option::unwrap_or_default)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

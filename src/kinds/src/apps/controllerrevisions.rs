@@ -6,13 +6,12 @@ use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::checks::validate_nonnegative_fields;
 use crate::{
-    columns::{self, column, documented, or_none},
+    columns::{self, column, described, documented, or_none},
     kind::Kind,
     values::{items, text},
 };
 
 const TYPE: &str = "io.k8s.api.apps.v1.ControllerRevision";
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -30,7 +29,7 @@ fn controller_column() -> Column {
     column(
         "Controller",
         "string",
-        documented(OBJECT_META, "ownerReferences"),
+        described("Controller of the object"),
         |object| {
             let owners = object
                 .get("metadata")

@@ -18,7 +18,7 @@ use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns::{self, column, documented, or_none},
     kind::Kind,
-    pod_template::{self, Capabilities},
+    pod_template::{self, Capabilities, drop_disabled_at},
     values::{keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent,
@@ -108,6 +108,10 @@ impl Strategy for DaemonSets {
             rolling.entry("maxSurge").or_insert_with(|| 0.into());
         }
         default_template(spec);
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn conversion_error(&self, object: &Value) -> Option<String> {

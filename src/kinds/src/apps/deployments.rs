@@ -19,7 +19,7 @@ use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns,
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
@@ -99,6 +99,10 @@ impl Strategy for Deployments {
             }
         }
         default_template(spec);
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn conversion_error(&self, object: &Value) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns,
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{keep_field, struct_mut},
     workload::{
         count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
@@ -51,6 +51,10 @@ impl Strategy for ReplicaSets {
 
     fn default(&self, object: &mut Value) {
         default_template(struct_mut(object, "spec"));
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

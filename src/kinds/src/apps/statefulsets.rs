@@ -13,7 +13,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns,
     kind::Kind,
-    pod_template::{self, Capabilities},
+    pod_template::{self, Capabilities, drop_disabled_at},
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
     volumes::claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     workload::{
@@ -82,6 +82,10 @@ impl Strategy for StatefulSets {
             claim["kind"] = "PersistentVolumeClaim".into();
         }
         default_template(spec);
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn name_check(&self) -> NameCheck {

@@ -14,7 +14,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{items, keep_field, struct_mut, text, text_at},
     workload::{changes_generation, container_columns, default_template, name_warnings},
 };
@@ -93,6 +93,10 @@ impl Strategy for CronJobs {
         if let Some(job) = job.and_then(Value::as_object_mut) {
             default_template(job);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/jobTemplate/spec/template/spec");
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

@@ -7,7 +7,7 @@ use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 use crate::{
     columns::{self, column, described, or_none},
     kind::Kind,
-    pod_template::{Capabilities, default_spec, validate_pod_template_spec, warnings},
+    pod_template::{Capabilities, default_spec, drop_disabled_at, validate_pod_template_spec, warnings},
     values::{entries, items, text},
 };
 
@@ -64,6 +64,10 @@ impl Strategy for PodTemplates {
         if let Some(spec) = object.pointer_mut("/template/spec") {
             default_spec(spec);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/template/spec");
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

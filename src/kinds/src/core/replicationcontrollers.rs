@@ -12,7 +12,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns::{self, column, documented, or_none, wide},
     kind::Kind,
-    pod_template::{self, Capabilities},
+    pod_template::{self, Capabilities, drop_disabled_at},
     values::{entries, keep_field, struct_mut},
     workload::{
         container_columns, count_column, default_template, name_warnings, template_warnings, validate_counter_bounds,
@@ -77,6 +77,10 @@ impl Strategy for ReplicationControllers {
         if is_empty(object.pointer("/metadata/labels")) {
             struct_mut(object, "metadata").insert("labels".into(), labels);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

@@ -14,7 +14,6 @@ pub(crate) fn default_spec(pod_spec: &mut Value) {
         list_mut(spec, list).for_each(|container| default_pull_policy(container, "image", "imagePullPolicy"));
     }
     list_mut(spec, "volumes").for_each(default_volume);
-    drop_gated(pod_spec);
 }
 
 /// Sets what only pods have by default, and templates do not.
@@ -38,9 +37,11 @@ pub(crate) fn default_pod(pod_spec: &mut Value) {
     default_pod_level_requests(pod_spec);
 }
 
-/// Removes fields of features that are off in Kubernetes 1.36.
-fn drop_gated(pod_spec: &mut Value) {
-    let Some(spec) = pod_spec.as_object_mut() else { return };
+/// Removes fields of features that are off in Kubernetes 1.36 from the pod's spec that is there (`DropDisabledTemplateFields`).
+pub(crate) fn drop_disabled_at(object: &mut Value, pod_spec: &str) {
+    let Some(spec) = object.pointer_mut(pod_spec).and_then(Value::as_object_mut) else {
+        return;
+    };
     spec.remove("schedulingGroup");
     for volume in list_mut(spec, "volumes") {
         let sources = volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut);

@@ -37,7 +37,7 @@ mod warnings;
 mod windows;
 
 pub(crate) use containers::validate_container_only_for_pod;
-pub(crate) use defaults::{default_pod, default_spec};
+pub(crate) use defaults::{default_pod, default_spec, drop_disabled_at};
 pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;
 pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};

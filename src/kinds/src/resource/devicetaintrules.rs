@@ -1,5 +1,6 @@
 //! DeviceTaintRules (`pkg/registry/resource/devicetaintrule`).
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
@@ -49,11 +50,14 @@ impl Strategy for DeviceTaintRules {
         ResetFields::of_bare_status(subresource)
     }
 
-    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
-        object["status"] = json!({});
+    fn default_times(&self, now: Timestamp, object: &mut Value) {
         if object.pointer(ADDED).is_none() {
-            date_taint(context, object);
+            date_taint(now, object);
         }
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -64,8 +68,8 @@ impl Strategy for DeviceTaintRules {
         keep_field(new, old, "status");
         // The time is that of the effect, unless the client says another.
         let has_new_effect = text_at(new, EFFECT) != text_at(old, EFFECT) && new.pointer(ADDED) == old.pointer(ADDED);
-        if has_new_effect || new.pointer(ADDED).is_none() {
-            date_taint(context, new);
+        if has_new_effect {
+            date_taint(context.now, new);
         }
     }
 
@@ -103,9 +107,9 @@ impl Strategy for DeviceTaintRules {
     }
 }
 
-fn date_taint(context: &WriteContext, object: &mut Value) {
+fn date_taint(now: Timestamp, object: &mut Value) {
     if let Some(spec) = object.get_mut("spec") {
-        let now = time::Time::from(context.now).to_string();
+        let now = time::Time::from(now).to_string();
         struct_mut(spec, "taint").insert("timeAdded".to_owned(), now.into());
     }
 }

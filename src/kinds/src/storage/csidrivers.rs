@@ -100,10 +100,12 @@ impl Strategy for CsiDrivers {
         errors
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let requests = |object: &Value| object.pointer("/spec/tokenRequests").cloned();
         let asks = new
             .get("spec")
-            .is_some_and(|spec| !items(spec, "tokenRequests").is_empty());
+            .is_some_and(|spec| !items(spec, "tokenRequests").is_empty())
+            && old.is_none_or(|old| requests(old) != requests(new));
         let unsaid = new.pointer("/spec/serviceAccountTokenInSecrets").is_none();
         let warning = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
         (asks && unsaid).then(|| warning.to_owned()).into_iter().collect()

@@ -36,10 +36,10 @@ pub(super) struct OwnedFields {
 pub struct Managers(pub(super) BTreeMap<ManagerId, OwnedFields>);
 
 impl ManagerId {
-    /// The manager of an update.
+    /// The manager of an update: `unknown` if neither the client nor its user agent names one.
     pub fn updater(manager: &str, version: &str, subresource: &str) -> Self {
         Self {
-            manager: manager.to_owned(),
+            manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
             applies: false,
             version: version.to_owned(),
             subresource: subresource.to_owned(),
@@ -111,11 +111,12 @@ impl Managers {
             if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
                 return None;
             }
-            let mut id = ManagerId::updater(text("manager"), text("apiVersion"), text("subresource"));
-            if applies {
-                id.applies = true;
-                id.version.clear();
-            }
+            let id = ManagerId {
+                manager: text("manager").to_owned(),
+                applies,
+                version: if applies { "" } else { text("apiVersion") }.to_owned(),
+                subresource: text("subresource").to_owned(),
+            };
             let owned = OwnedFields {
                 fields: match entry.get("fieldsV1") {
                     None | Some(Value::Null) => FieldSet::default(),

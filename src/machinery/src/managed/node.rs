@@ -6,10 +6,13 @@ use super::{
     merge_schema::MergeSchema,
     path::{PathElement, PathValue},
 };
-use crate::schema::{Field, ListType, Shape, TypeId, TypeTable};
+use crate::schema::{Field, ListType, Presence, Shape, StringFormat, TypeId, TypeTable};
 
 /// Fields with `+structType=granular` though their type is atomic.
 const GRANULAR: &[(&str, &str)] = &[("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef")];
+
+/// Keys with an empty default (`+default=""`) though their fields are left out when empty.
+const EMPTY_BY_DEFAULT: &[(&str, &str)] = &[("io.k8s.api.core.v1.LocalObjectReference", "name")];
 
 /// The types whose fields of any JSON have a type without a schema; in all others that is a `RawExtension`, which is owned
 /// as a whole.
@@ -136,6 +139,25 @@ impl<'s> SchemaNode<'s> {
         }
     }
 
+    /// The value of a key that an item leaves out. OpenAPI tells that what Go always writes is zero by default.
+    fn key_default(self, key: &str) -> Option<Value> {
+        match self.normal() {
+            Self::Struct(types, id) | Self::Granular(types, id) => {
+                let field = types.field(id, key)?;
+                let is_empty = EMPTY_BY_DEFAULT.contains(&(types.get(id).name.as_str(), key));
+                field.default.clone().or_else(|| match &field.shape {
+                    Shape::String(StringFormat::Plain) if is_empty => Some("".into()),
+                    _ if field.presence != Presence::Always => None,
+                    Shape::String(StringFormat::Plain) => Some("".into()),
+                    Shape::Int32 | Shape::Int64 => Some(0.into()),
+                    _ => None,
+                })
+            }
+            Self::Own(MergeSchema::Map { fields, .. }) => fields.get(key)?.default.clone(),
+            _ => None,
+        }
+    }
+
     /// The element that names an item of a set or keyed list.
     ///
     /// # Errors
@@ -154,14 +176,10 @@ impl<'s> SchemaNode<'s> {
             Value::Null => return Err("associative list with keys may not have a null element".into()),
             _ => return Err("associative list with keys may not have non-map elements".into()),
         };
-        let default = |key: &str| match self.item().normal() {
-            Self::Struct(types, id) | Self::Granular(types, id) => types.field(id, key)?.default.as_ref(),
-            Self::Own(MergeSchema::Map { fields, .. }) => fields.get(key)?.default.as_ref(),
-            _ => None,
-        };
+        let item = self.item();
         let value = |key: &String| {
-            let value = fields.get(key).or_else(|| default(key))?;
-            Some((key.clone(), PathValue(value.clone())))
+            let value = fields.get(key).cloned().or_else(|| item.key_default(key))?;
+            Some((key.clone(), PathValue(value)))
         };
         let mut found: Vec<_> = keys.iter().filter_map(value).collect();
         if found.is_empty() {

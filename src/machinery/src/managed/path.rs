@@ -69,6 +69,11 @@ impl PathElement {
         path.split('.').map(|name| Self::Field(name.to_owned())).collect()
     }
 
+    /// True if a key of `FieldsV1` is of a sort that later versions may have: it is passed over.
+    pub(super) fn is_unknown(text: &str) -> bool {
+        matches!(text.as_bytes(), [sort, b':', ..] if !b"fivk".contains(sort))
+    }
+
     /// Reads a key of `FieldsV1`; `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
@@ -91,18 +96,35 @@ impl PathElement {
         match self {
             Self::Field(name) => ["f:", name].concat(),
             Self::Index(place) => format!("i:{place}"),
-            Self::Value(literal) => format!("v:{}", literal.0),
+            Self::Value(literal) => format!("v:{}", escaped(&literal.0)),
             Self::Key(keys) => {
                 let mut text = String::from("k:{");
                 for (number, (name, literal)) in keys.iter().enumerate() {
                     let comma = if number == 0 { "" } else { "," };
-                    text.push_str(&format!("{comma}{}:{}", Value::from(name.as_str()), literal.0));
+                    let name = escaped(&Value::from(name.as_str()));
+                    text.push_str(&format!("{comma}{name}:{}", escaped(&literal.0)));
                 }
                 text.push('}');
                 text
             }
         }
     }
+}
+
+/// JSON as Go writes it, safe to stand in HTML: these characters and line ends occur in texts only.
+fn escaped(value: &Value) -> String {
+    let json = value.to_string();
+    if !json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return json;
+    }
+    let mut safe = String::with_capacity(json.len() + 16);
+    for character in json.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
+            other => safe.push(other),
+        }
+    }
+    safe
 }
 
 /// The form that messages show: `.spec`, `[name="a"]`, `[="a"]`, `[3]`.

@@ -37,10 +37,14 @@ impl FieldSet {
         let fields = fields.as_object()?;
         let mut entries = Vec::with_capacity(fields.len());
         for (key, below) in fields.iter().filter(|(key, _)| *key != ".") {
-            let below_fields = below.as_object()?;
+            if PathElement::is_unknown(key) {
+                continue;
+            }
+            let has_itself = below.as_object()?.contains_key(".");
+            let below = Self::decode(below)?;
             let entry = SetEntry {
-                is_member: below_fields.is_empty() || below_fields.contains_key("."),
-                below: Self::decode(below)?,
+                is_member: has_itself || below.is_empty(),
+                below,
             };
             entries.push((PathElement::parse(key)?, entry));
         }

@@ -61,6 +61,10 @@ impl One {
             vec![field("port", Shape::Int32), protocol, field("name", string())],
         );
         let keys = vec!["port".to_owned(), "protocol".to_owned()];
+        let mut written = field("uid", string());
+        written.presence = Presence::Always;
+        let owner = define(&mut table, "Owner", vec![written, field("name", string())]);
+        let uid = vec!["uid".to_owned()];
         let id = define(
             &mut table,
             "Thing",
@@ -71,6 +75,7 @@ impl One {
                 field("data", map(string(), false)),
                 field("selector", map(string(), true)),
                 field("count", Shape::Int32),
+                field("owners", list(Shape::Struct(owner), ListType::Map(uid))),
             ],
         );
         Self { table, id }
@@ -118,9 +123,32 @@ fn sets_are_read_and_written_in_the_form_of_fields_v1() {
     let fields = fields_of(one.node("v1"), &value);
     assert_eq!(fields.encode(), expected);
     assert_eq!(FieldSet::decode(&expected), Some(fields));
-    for malformed in [json!({"x:a": {}}), json!({"f:a": 1}), json!({"k:{": {}}), json!([])] {
+    let of_later_versions = json!({"f:data": {"x:a": {}}});
+    let read = FieldSet::decode(&of_later_versions).map(|fields| fields.encode());
+    assert_eq!(read, Some(json!({"f:data": {}})), "what is not known is passed over");
+    for malformed in [json!({"a": {}}), json!({"f:a": 1}), json!({"k:{": {}}), json!([])] {
         assert_eq!(FieldSet::decode(&malformed), None, "{malformed}");
     }
+}
+
+#[test]
+fn keys_are_written_as_go_writes_them() {
+    let one = One::new();
+    let fields = fields_of(one.node("v1"), &json!({"tags": ["<&>", "a\"b"]}));
+    assert_eq!(
+        fields.encode(),
+        json!({"f:tags": {"v:\"\\u003c\\u0026\\u003e\"": {}, "v:\"a\\\"b\"": {}}})
+    );
+    assert_eq!(FieldSet::decode(&fields.encode()), Some(fields));
+}
+
+#[test]
+fn an_updater_without_a_name_is_unknown() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let id = ManagerId::updater("", "v1", "");
+    managers.update(&one, &json!({}), &json!({"count": 1}), id, "t1");
+    assert_eq!(managers.encode().unwrap()[0]["manager"], "unknown");
 }
 
 #[test]
@@ -201,6 +229,12 @@ fn applied_values_are_validated() {
             Some(".ports: duplicate entries for key [port=1,protocol=\"TCP\"]"),
         ),
         (json!({"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]}), None),
+        // What is always written has a zero for a key.
+        (json!({"owners": [{"name": "a"}]}), None),
+        (
+            json!({"owners": [{"name": "a"}, {"uid": ""}]}),
+            Some(".owners: duplicate entries for key [uid=\"\"]"),
+        ),
     ] {
         assert_eq!(validate(one.node("v1"), &value).as_deref(), expected, "{value}");
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     decode_error::DecodeError,
     decode_path::DecodePath,
+    empty::void_empty,
     scalars,
     types::{Field, Shape, TypeId, TypeTable},
     zero,
@@ -34,7 +35,18 @@ pub struct Decoded {
 /// # Errors
 /// The first error in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
 /// durations) comes before any value of a wrong JSON type, as Go stops there and then.
-pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded, DecodeError> {
+pub fn decode(table: &TypeTable, ty: TypeId, value: Value) -> Result<Decoded, DecodeError> {
+    let mut decoded = decode_with_empty(table, ty, value)?;
+    void_empty(table, ty, &mut decoded.value);
+    Ok(decoded)
+}
+
+/// The same, but lists and maps that are always written stand there as empty as they were sent until [`void_empty`] makes
+/// them null: whoever sent them owns them.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with_empty(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder {
         table,
         unknown: Vec::new(),

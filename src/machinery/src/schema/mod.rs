@@ -12,6 +12,7 @@ mod decode;
 mod decode_error;
 mod decode_path;
 mod defaults;
+mod empty;
 mod ordered;
 pub mod paths;
 #[cfg(test)]
@@ -22,9 +23,10 @@ mod tests;
 mod types;
 mod zero;
 
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, decode, decode_with_empty};
 pub use decode_error::DecodeError;
 pub use defaults::apply_defaults;
+pub use empty::void_empty;
 pub use ordered::{ordered_json, patched_json};
 pub use paths::{get_path, remove_path, set_path, str_at};
 pub(crate) use types::WireField;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{apply_defaults, decode, samples};
+use super::{apply_defaults, decode, decode_with_empty, samples, void_empty};
 
 fn decoded(value: Value) -> Result<(Value, Vec<String>), String> {
     let (table, pod) = samples::pods();
@@ -365,4 +365,15 @@ fn a_tree_that_was_never_text_fails_in_the_words_of_gos_converter() {
         let error = decode(&table, pod, given.clone()).expect_err("it does not fit");
         assert_eq!(error.restored(), want, "{given}");
     }
+}
+
+#[test]
+fn empty_lists_that_are_always_written_stand_there_until_they_are_voided() {
+    let (table, pod) = samples::pods();
+    let sent = json!({"spec": {"containers": [], "finalizers": []}});
+    let mut value = decode_with_empty(&table, pod, sent.clone()).expect("valid").value;
+    assert_eq!(value["spec"], json!({"containers": []}));
+    void_empty(&table, pod, &mut value);
+    assert_eq!(value["spec"], json!({"containers": null}));
+    assert_eq!(decode(&table, pod, sent).expect("valid").value, value);
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::empty::is_voidable;
+
 /// All types of a set of kinds. Types refer to each other by [`TypeId`], so recursion is fine.
 #[derive(Debug, Default)]
 pub struct TypeTable {
@@ -24,6 +26,8 @@ pub(super) struct TypePlan {
     pub(super) always: Vec<usize>,
     /// Positions of the fields that have a default or hold something that may have one.
     pub(super) fillable: Vec<usize>,
+    /// Positions of the fields that are lists or maps which are always written, or may hold such.
+    pub(super) voidable: Vec<usize>,
     /// The fields that protobuf has, in the order in which they are written.
     wire_order: Vec<WireField>,
 }
@@ -296,6 +300,10 @@ impl TypePlan {
                 .collect(),
             fillable: fields()
                 .filter(|(_, field)| field.default.is_some() || may_hold_defaults(&field.shape))
+                .map(|(at, _)| at)
+                .collect(),
+            voidable: fields()
+                .filter(|(_, field)| is_voidable(field.presence, &field.shape))
                 .map(|(at, _)| at)
                 .collect(),
         }

@@ -44,10 +44,10 @@ pub(super) fn add_always(table: &TypeTable, ty: TypeId, object: &mut Object) {
     }
 }
 
-/// Returns the part of a decoded field's value that is kept: nothing if it is the zero of a field that leaves zeroes out.
+/// Returns true if a decoded field's value is kept, which the zero of a field that leaves zeroes out is not.
 ///
 /// Structs, quantities, durations and `IntOrString`s are never left out once given: Go has no zero test for them.
-pub(super) fn keep(presence: Presence, shape: &Shape, value: &mut Value) -> bool {
+pub(super) fn keep(presence: Presence, shape: &Shape, value: &Value) -> bool {
     let is_zero = match value {
         Value::Null => true,
         Value::Bool(flag) => !*flag,
@@ -64,12 +64,6 @@ pub(super) fn keep(presence: Presence, shape: &Shape, value: &mut Value) -> bool
     match presence {
         Presence::Pointer => !value.is_null(),
         Presence::OmitZero => !is_zero,
-        Presence::Nullable => true,
-        Presence::Always => {
-            if is_zero && matches!(value, Value::Array(_) | Value::Object(_)) {
-                *value = Value::Null;
-            }
-            true
-        }
+        Presence::Nullable | Presence::Always => true,
     }
 }

@@ -71,7 +71,6 @@ impl Desired for AppliedPatch {
             current,
         } = base;
         Box::pin(async move {
-            writer.check_uid(&request.target, &current.item.uid, &self.applied)?;
             let mut live = Value::clone(&current.object);
             versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut live).await?;
             record.warnings.clone_from(&self.warnings);
@@ -92,7 +91,12 @@ impl Desired for AppliedPatch {
             if let Some(refusal) = &request.options.creation_refusal {
                 return Err(refusal.clone());
             }
-            writer.check_uid(&request.target, "", &self.applied)?;
+            let uid = metadata::text(&self.applied, "uid");
+            if !uid.is_empty() {
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(ApiError::conflict(&writer.info.resource, &request.target.name, why));
+            }
             record.warnings.clone_from(&self.warnings);
             let live = blank(&writer.info, writer.version(&request.target)?);
             self.merged(writer, request, live, true).await.map(Some)

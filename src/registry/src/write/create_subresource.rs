@@ -45,12 +45,12 @@ impl Writer {
         let mut body = decoded.object;
         schema::apply_defaults(&self.info.types, type_id, &mut body);
         target.audit.note_object(&body);
-        let manager = (options.field_manager.as_str(), subresource.name());
-        managed::manage_posted(&self.info.types, type_id, &mut body, manager, self.now());
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;
         }
+        let manager = (options.field_manager.as_str(), subresource.name());
+        managed::manage_posted((&self.info.types, type_id, &of.kind), &mut body, manager, self.now());
         let name = Subresource::Create(subresource.name());
         let mut request = self.request(Operation::Create, name, target.clone(), options)?;
         request.kind = of.kind;

@@ -110,7 +110,7 @@ impl BodyDecoder<'_> {
         let forgets_managers = forgets_managers(&value);
         let checked = match self.schema {
             Some(schema) => schema.decode(value),
-            None => schema::decode(self.types, self.type_id, value),
+            None => schema::decode_with_empty(self.types, self.type_id, value),
         };
         let mut checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
         if forgets_managers {

@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError,
+    ApiError, GroupVersionKind,
     managed::{FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset, same_but_for_times},
     schema::{self, TypeId, TypeTable},
 };
@@ -22,16 +22,23 @@ use crate::{
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
 
-/// The versions of a resource as field sets are compared in them.
+/// The versions of a resource as field sets are compared in them: those of the request's group. Where another group serves
+/// the same objects (events), its writers lose what they own, as at kube-apiserver.
 pub(super) struct ResourceVersions<'d> {
     definition: &'d ResourceDefinition,
+    group: &'d str,
     reset: ResetFields,
 }
 
 impl<'d> ResourceVersions<'d> {
-    pub(super) fn new(definition: &'d ResourceDefinition, subresource: Subresource) -> Self {
+    pub(super) fn new(
+        definition: &'d ResourceDefinition,
+        version: &'d ServedVersion,
+        subresource: Subresource,
+    ) -> Self {
         Self {
             definition,
+            group: &version.group_version.group,
             reset: definition.strategy.reset_fields(subresource),
         }
     }
@@ -40,7 +47,7 @@ impl<'d> ResourceVersions<'d> {
         let versions = &self.definition.versions;
         versions
             .iter()
-            .find(|served| served.group_version.to_string() == version)
+            .find(|served| *served.group_version.group == *self.group && served.group_version.to_string() == version)
     }
 }
 
@@ -85,33 +92,20 @@ pub(super) fn schema_node<'d>(definition: &'d ResourceDefinition, version: &'d S
     }
 }
 
-/// An object of a version without any field that a client sets, as Go makes one.
-pub(super) fn blank(definition: &ResourceDefinition, version: &ServedVersion) -> Value {
-    let empty = json!({
-        "apiVersion": version.group_version.to_string(),
-        "kind": &*definition.kind,
-    });
-    match version.schema {
-        Some(_) => empty,
-        None => schema::decode(&definition.types, version.type_id, empty)
-            .map(|decoded| decoded.value)
-            .unwrap_or_default(),
-    }
-}
-
-/// A kind that is posted and not stored: there is one version of it.
+/// The one version of objects that are posted and not kept.
 struct PostedVersion<'t> {
     types: &'t TypeTable,
     type_id: TypeId,
+    version: String,
 }
 
 impl ManagedVersions for PostedVersion<'_> {
-    fn node(&self, _: &str) -> SchemaNode<'_> {
+    fn node(&self, _version: &str) -> SchemaNode<'_> {
         SchemaNode::Struct(self.types, self.type_id)
     }
 
-    fn convert(&self, object: &Value, _: &str) -> Option<Value> {
-        Some(object.clone())
+    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
+        (version == self.version).then(|| object.clone())
     }
 
     fn changeable(&self, fields: FieldSet) -> FieldSet {
@@ -119,26 +113,52 @@ impl ManagedVersions for PostedVersion<'_> {
     }
 }
 
-/// Notes in an object that is posted and not stored which of its fields were sent.
+/// Notes in an object that is posted and not kept who set its fields, and brings it into its last form.
 pub(crate) fn manage_posted(
-    types: &TypeTable,
-    type_id: TypeId,
+    (types, type_id, kind): (&TypeTable, TypeId, &GroupVersionKind),
     object: &mut Value,
     (manager, subresource): (&str, &str),
     now: Timestamp,
 ) {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (version, kind) = (text("apiVersion"), text("kind"));
-    let blank = schema::decode(types, type_id, json!({"apiVersion": &*version, "kind": kind}));
-    let Ok(blank) = blank else { return };
-    let given = metadata::of(object).remove(MANAGED_FIELDS);
+    let versions = PostedVersion {
+        types,
+        type_id,
+        version: kind.group_version().to_string(),
+    };
+    let given = object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .and_then(|metadata| metadata.remove(MANAGED_FIELDS));
     let mut managers = Managers::decode(given.as_ref()).unwrap_or_default();
-    let id = ManagerId::updater(manager, &version, subresource);
-    let versions = PostedVersion { types, type_id };
-    managers.update(&versions, &blank.value, object, id, &time_of(now));
+    let blank = blank_of(types, type_id, kind);
+    let id = ManagerId::updater(manager, &versions.version, subresource);
+    managers.update(&versions, &blank, object, id, &time_of(now));
     if let Some(entries) = managers.encode() {
         metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
     }
+    schema::void_empty(types, type_id, object);
+}
+
+/// An object of a version without any field that a client sets, as Go makes one.
+pub(super) fn blank(definition: &ResourceDefinition, version: &ServedVersion) -> Value {
+    let kind = definition.kind_in(version);
+    match version.schema {
+        Some(_) => bare(&kind),
+        None => blank_of(&definition.types, version.type_id, &kind),
+    }
+}
+
+fn blank_of(types: &TypeTable, type_id: TypeId, kind: &GroupVersionKind) -> Value {
+    schema::decode(types, type_id, bare(kind))
+        .map(|decoded| decoded.value)
+        .unwrap_or_default()
+}
+
+fn bare(kind: &GroupVersionKind) -> Value {
+    json!({
+        "apiVersion": kind.group_version().to_string(),
+        "kind": &*kind.kind,
+    })
 }
 
 /// `metadata.managedFields`
@@ -199,7 +219,7 @@ impl Writer {
         if version.group_version != self.info.stored().group_version {
             return None;
         }
-        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let versions = ResourceVersions::new(&self.info, version, request.subresource);
         let id = self.updater(request, version);
         trireme_machinery::managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
     }
@@ -217,7 +237,7 @@ impl Writer {
         managers: &mut Managers,
     ) -> Option<()> {
         let version = self.version(&request.target).ok()?;
-        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let versions = ResourceVersions::new(&self.info, version, request.subresource);
         let at = version.group_version.to_string();
         let id = self.updater(request, version);
         let time = time_of(request.context.now);
@@ -255,7 +275,7 @@ impl Writer {
         applied: &Value,
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
-        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let versions = ResourceVersions::new(&self.info, version, request.subresource);
         let at = version.group_version.to_string();
         let time = time_of(request.context.now);
         let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
@@ -291,7 +311,7 @@ impl Writer {
     /// The merged object in the form in which the server keeps it.
     fn typed(&self, version: &ServedVersion, merged: Value, applied: &Value) -> Result<Value, ApiError> {
         let decoded = match &version.schema {
-            Some(schema) => schema.decode(merged),
+            Some(schema) => schema.decode_merged(merged),
             None => schema::decode(&self.info.types, version.type_id, merged),
         };
         decoded.map(|decoded| decoded.value).map_err(|error| {

@@ -113,7 +113,7 @@ impl Patcher {
         let forgets_managers = forgets_managers(&object);
         let checked = match own_schema {
             Some(own_schema) => own_schema.decode(object),
-            None => schema::decode(types, *type_id, object),
+            None => schema::decode_with_empty(types, *type_id, object),
         };
         let mut checked = checked.map_err(|error| {
             let is_strategic = matches!(self.patch, Ok(PatchDocument::Strategic(_)));

@@ -51,7 +51,7 @@ impl Writer {
         let version = self.version(&request.target)?;
         self.apply_defaults(version, object);
         versions::to_stored_version(&self.info, version, object).await?;
-        self.info.strategy.default(object);
+        self.default_in_kind(request, object);
         Ok(())
     }
 
@@ -70,11 +70,16 @@ impl Writer {
             note_sent(request, object, has_namespace);
         }
         versions::to_stored_version(&self.info, version, object).await?;
-        self.info.strategy.default(object);
+        self.default_in_kind(request, object);
         if is_stored {
             note_sent(request, object, has_namespace);
         }
         Ok(())
+    }
+
+    fn default_in_kind(&self, request: &WriteRequest, object: &mut Value) {
+        self.info.strategy.default(object);
+        self.info.strategy.default_times(request.context.now, object);
     }
 
     fn apply_defaults(&self, version: &ServedVersion, object: &mut Value) {
@@ -89,6 +94,10 @@ impl Writer {
         let request = Arc::clone(write.request());
         if let Some(object) = &mut write.object {
             self.manage_fields(&request, write.old_object.as_deref(), object);
+            let stored = self.info.stored();
+            if stored.schema.is_none() {
+                schema::void_empty(&self.info.types, stored.type_id, object);
+            }
         }
         self.admit_mutating(write).await?;
         Ok(write.object.take().unwrap_or_default())

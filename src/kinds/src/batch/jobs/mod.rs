@@ -17,7 +17,7 @@ use crate::{
     checks::number,
     columns::{self, column, described, documented, since},
     kind::{Kind, selectable},
-    pod_template::Capabilities,
+    pod_template::{Capabilities, drop_disabled_at},
     values::{integer_at, is_true_at, keep_field, set_default, struct_mut, text, text_at},
     workload::{changes_generation, default_template, name_warnings, shown_selector, template_columns},
 };
@@ -142,8 +142,18 @@ impl Strategy for Jobs {
         label_like_template(object);
     }
 
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec/template/spec");
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
+        // In Go the labels that a job has of its template are the template's own, which get more here. A job that was sent
+        // with the very labels of its template is taken for one that was sent without any.
+        let labels = |pointer: &str| object.pointer(pointer).cloned();
+        if labels("/metadata/labels") == labels("/spec/template/metadata/labels") {
+            struct_mut(object, "metadata").remove("labels");
+        }
         if !is_true_at(object, "/spec/manualSelector") {
             generate_selector(object);
         }

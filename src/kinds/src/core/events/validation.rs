@@ -4,7 +4,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    meta::validate_immutable_field,
+    go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
 
@@ -14,6 +14,22 @@ use crate::values::{integer_at, text, text_at};
 const MAX_WORD: usize = 128;
 /// The longest message.
 const MAX_NOTE: usize = 1024;
+
+/// An `ObjectReference` of Kubernetes' internal types.
+const REFERENCE: &[PrintedField] = &[
+    ("Kind", "kind", PrintedShape::Text),
+    ("Namespace", "namespace", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
+    ("UID", "uid", PrintedShape::Text),
+    ("APIVersion", "apiVersion", PrintedShape::Text),
+    ("ResourceVersion", "resourceVersion", PrintedShape::Text),
+    ("FieldPath", "fieldPath", PrintedShape::Text),
+];
+/// An `EventSource` of theirs.
+const SOURCE: &[PrintedField] = &[
+    ("Component", "component", PrintedShape::Text),
+    ("Host", "host", PrintedShape::Text),
+];
 
 /// Validates a new event; `is_core` says that the request is in the core group's version (`ValidateEventCreate`).
 pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
@@ -65,27 +81,26 @@ pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> 
     }
     // The reason is checked twice, as in Kubernetes; clients see two causes.
     let kept = [
-        ("involvedObject", "involvedObject"),
-        ("reason", "reason"),
-        ("message", "message"),
-        ("source", "source"),
-        ("firstTimestamp", "firstTimestamp"),
-        ("lastTimestamp", "lastTimestamp"),
-        ("count", "count"),
-        ("reason", "reason"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
+        ("involvedObject", "involvedObject", PrintedShape::Struct(REFERENCE)),
+        ("reason", "reason", PrintedShape::Text),
+        ("message", "message", PrintedShape::Text),
+        ("source", "source", PrintedShape::Struct(SOURCE)),
+        ("firstTimestamp", "firstTimestamp", PrintedShape::Plain),
+        ("lastTimestamp", "lastTimestamp", PrintedShape::Plain),
+        ("count", "count", PrintedShape::Number),
+        ("reason", "reason", PrintedShape::Text),
+        ("type", "type", PrintedShape::Text),
+        ("eventTime", "eventTime", PrintedShape::Plain),
+        ("action", "action", PrintedShape::Text),
+        ("related", "related", PrintedShape::Pointer(REFERENCE)),
+        ("reportingComponent", "reportingController", PrintedShape::Text),
+        ("reportingInstance", "reportingInstance", PrintedShape::Text),
     ];
-    for (field, shown) in kept {
-        errors.extend(validate_immutable_field(
-            new.get(field),
-            old.get(field),
-            &Path::new(shown),
-        ));
+    for (field, path, shape) in kept {
+        let shown = structs::compact(new.get(field), shape);
+        if shown != structs::compact(old.get(field), shape) {
+            errors.push(Error::invalid_shown(&Path::new(path), shown, "field is immutable"));
+        }
     }
     errors
 }

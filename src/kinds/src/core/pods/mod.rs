@@ -14,8 +14,8 @@ use trireme_registry::{
 use crate::{
     kind::{Kind, selectable},
     pod_template::{
-        Capabilities, annotations, apply_label_keys, default_pod, default_spec, validate_container_only_for_pod,
-        validate_pod_spec, warnings,
+        Capabilities, annotations, apply_label_keys, default_pod, default_spec, drop_disabled_at,
+        validate_container_only_for_pod, validate_pod_spec, warnings,
     },
     values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
@@ -96,6 +96,10 @@ impl Strategy for Pods {
         if let Some(status) = object.get_mut("status") {
             status::mirror_address(status);
         }
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        drop_disabled_at(object, "/spec");
     }
 
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {

@@ -102,6 +102,13 @@ impl Strategy for Services {
         families::settle(object, None, self.family());
     }
 
+    fn canonicalize(&self, object: &mut Value) {
+        // kube-apiserver keeps it, but shows it to nobody.
+        if fields::service_type(object) == "ExternalName" {
+            struct_mut(object, "spec").remove("internalTrafficPolicy");
+        }
+    }
+
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let refused = self.validate_allocation(object, None);
         if refused.is_empty() {
