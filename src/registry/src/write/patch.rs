@@ -62,20 +62,23 @@ pub(crate) struct Patcher {
 impl PatchDocument {
     /// Decodes a document; its duplicate fields are told beside it.
     fn decode(kind: PatchKind, bytes: &Bytes) -> Result<(Self, Vec<String>), ApiError> {
-        let (decode, as_patch): (fn(&[u8]) -> _, fn(Value) -> Self) = match kind {
+        let decoded = match kind {
             PatchKind::Json => {
                 let mut patch = JsonPatch::decode(bytes)?;
                 let errors = std::mem::take(&mut patch.strict_errors);
                 return Ok((Self::Json(patch), errors));
             }
             PatchKind::Apply => return Err(ApiError::internal("an apply is no patch of a document")),
-            PatchKind::Merge => (patch::decode_merge_patch, Self::Merge),
-            PatchKind::StrategicMerge => (patch::decode_strategic_merge_patch, Self::Strategic),
+            PatchKind::Merge => patch::decode_merge_patch(bytes)?,
+            PatchKind::StrategicMerge => patch::decode_strategic_merge_patch(bytes)?,
         };
-        let decoded = decode(bytes)?;
         let duplicates = decoded.duplicates.iter();
         let errors = duplicates.map(|path| format!("duplicate field \"{path}\"")).collect();
-        Ok((as_patch(decoded.value), errors))
+        let patch = match kind {
+            PatchKind::Merge => Self::Merge(decoded.value),
+            _ => Self::Strategic(decoded.value),
+        };
+        Ok((patch, errors))
     }
 }
 
