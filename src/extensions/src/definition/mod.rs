@@ -3,6 +3,7 @@
 pub(crate) mod conditions;
 mod defaults;
 mod field_paths;
+mod internals;
 mod rules;
 mod schema;
 mod spec;
@@ -33,11 +34,47 @@ pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.
 pub(crate) struct Definitions;
 
 impl Definitions {
-    fn validate_both(object: &Value, errors: &mut ErrorList) {
+    fn validate_both(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         let accepted = object.pointer("/status/acceptedNames").unwrap_or(&Value::Null);
         validate_names(accepted, &Path::new("status.acceptedNames"), false, errors);
         validate_stored_versions(object, errors);
-        validate_api_approval(object, errors);
+        if old.is_none_or(|old| approval_state(old) != approval_state(object)) {
+            validate_api_approval(object, errors);
+        }
+        validate_preserve_unknown_fields(object, old, errors);
+    }
+}
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+
+/// The approval that a definition claims to have.
+#[derive(PartialEq)]
+enum ApprovalState {
+    Missing,
+    Bypassed,
+    Approved,
+    Invalid,
+}
+
+fn approval_state(object: &Value) -> ApprovalState {
+    match object.meta().annotation(APPROVAL).unwrap_or_default() {
+        "" => ApprovalState::Missing,
+        given if given.starts_with("unapproved") => ApprovalState::Bypassed,
+        given if given.contains("://") => ApprovalState::Approved,
+        _ => ApprovalState::Invalid,
+    }
+}
+
+fn validate_preserve_unknown_fields(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let preserves = |object: &Value| flag(object.get("spec").unwrap_or(&Value::Null), "preserveUnknownFields");
+    if preserves(object) && !old.is_some_and(preserves) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                      spec.versions[*].schema instead";
+        errors.push(Error::invalid(
+            &Path::new("spec.preserveUnknownFields"),
+            &true.into(),
+            detail,
+        ));
     }
 }
 
@@ -50,22 +87,22 @@ fn validate_api_approval(object: &Value, errors: &mut ErrorList) {
     let is_protected = ["k8s.io", "kubernetes.io"]
         .iter()
         .any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
-    let annotation = "api-approved.kubernetes.io";
-    let path = Path::new("metadata.annotations");
-    match object.meta().annotation(annotation).unwrap_or_default() {
-        _ if !is_protected => {}
-        "" => errors.push(Error::required(
-            &path.key(annotation),
+    if !is_protected {
+        return;
+    }
+    let (path, state) = (Path::new("metadata.annotations"), approval_state(object));
+    if state == ApprovalState::Missing {
+        errors.push(Error::required(
+            &path.key(APPROVAL),
             "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
              https://github.com/kubernetes/enhancements/pull/1111",
-        )),
-        given if given.starts_with("unapproved") || given.contains("://") => {}
-        given => {
-            let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a \
-                          URL or a reason starting with \"unapproved\", see \
-                          https://github.com/kubernetes/enhancements/pull/1111";
-            errors.push(Error::invalid_str(&path.key(annotation), given, detail));
-        }
+        ));
+    } else if state == ApprovalState::Invalid {
+        let given = object.meta().annotation(APPROVAL).unwrap_or_default();
+        let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a URL \
+                      or a reason starting with \"unapproved\", see \
+                      https://github.com/kubernetes/enhancements/pull/1111";
+        errors.push(Error::invalid_str(&path.key(APPROVAL), given, detail));
     }
 }
 
@@ -97,11 +134,21 @@ fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
     let stored = stored_versions(object);
     let shown = json!(stored);
     if stored.is_empty() {
-        return errors.push(Error::invalid(&path, &shown, "must have at least one stored version"));
+        return errors.push(Error::invalid(
+            &path,
+            &Value::Null,
+            "must have at least one stored version",
+        ));
     }
-    if let Some(name) = storage_version(object).filter(|name| !stored.iter().any(|known| known == name)) {
-        let detail = format!("must have the storage version {name}");
-        errors.push(Error::invalid(&path, &shown, &detail));
+    let mut unseen = stored.clone();
+    for version in versions(object) {
+        let name = text(version, "name");
+        if let Some(at) = unseen.iter().position(|known| known == name) {
+            unseen.remove(at);
+        } else if flag(version, "storage") {
+            let detail = format!("must have the storage version {name}");
+            errors.push(Error::invalid(&path, &shown, &detail));
+        }
     }
     for (index, name) in stored.iter().enumerate() {
         if !versions(object).iter().any(|version| text(version, "name") == name) {
@@ -122,7 +169,8 @@ fn validate_metadata_name(object: &Value, errors: &mut ErrorList) {
         .and_then(Value::as_str)
         .unwrap_or_default();
     let name = object.meta().name();
-    if name != format!("{plural}.{}", text(spec, "group")) {
+    // Without a name, that is all that is said of it.
+    if !name.is_empty() && name != format!("{plural}.{}", text(spec, "group")) {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, detail));
     }
@@ -189,7 +237,7 @@ impl Strategy for Definitions {
         let mut errors = ErrorList::new();
         validate_metadata_name(object, &mut errors);
         validate_spec(object, false, &mut errors);
-        Self::validate_both(object, &mut errors);
+        Self::validate_both(object, None, &mut errors);
         errors
     }
 
@@ -208,7 +256,7 @@ impl Strategy for Definitions {
         }
         validate_immutable(new, old, "/spec/group", "spec.group", &mut errors);
         validate_immutable(new, old, "/spec/names/plural", "spec.names.plural", &mut errors);
-        Self::validate_both(new, &mut errors);
+        Self::validate_both(new, Some(old), &mut errors);
         errors
     }
 

@@ -5,6 +5,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::{
     field_paths::find_field,
+    internals::shown_rule,
     structural::{flag, text},
 };
 use crate::{
@@ -75,27 +76,6 @@ pub(super) fn validate_rule_texts(schema: &Value, path: &Path<'_>, errors: &mut 
             ));
         }
     }
-}
-
-/// A rule as Go's encoding shows upstream's own form of it.
-fn shown_rule(rule: &Value) -> String {
-    let text = |name: &str| {
-        Value::from(text(rule, name))
-            .to_string()
-            .replace('<', "\\u003c")
-            .replace('>', "\\u003e")
-            .replace('&', "\\u0026")
-    };
-    let or_null = |name: &str| rule.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
-    format!(
-        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
-        text("rule"),
-        text("message"),
-        text("messageExpression"),
-        or_null("reason"),
-        text("fieldPath"),
-        or_null("optionalOldSelf"),
-    )
 }
 
 /// Compiles the rules of a schema; `uncorrelatable` is where values can no longer be compared with old ones.

@@ -5,6 +5,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::{
     defaults::validate_defaults,
+    internals::shown_schema,
     rules::{validate_rule_texts, validate_rules},
     structural::{flag, is_convertible, text, validate_structural},
 };
@@ -77,7 +78,7 @@ fn validate_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut Error
             "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
             shown.join(" ")
         );
-        errors.push(Error::invalid(path, schema, &detail));
+        errors.push(Error::invalid_shown(path, shown_schema(schema), &detail));
     }
 }
 

@@ -11,6 +11,7 @@ use trireme_machinery::{
 
 use super::{
     field_paths::find_field,
+    internals::shown_versions,
     schema::validate_version_schema,
     structural::{flag, text},
 };
@@ -96,6 +97,12 @@ impl<'v> SharedParts<'v> {
         self.versions.iter().all(is_same).then_some(first)
     }
 
+    /// The parts that all versions have alike.
+    fn shared_names(&self) -> Vec<&'static str> {
+        let names = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+        names.into_iter().filter(|name| self.shared(name).is_some()).collect()
+    }
+
     fn has_status(&self) -> bool {
         let mut versions = self.versions.iter();
         versions.any(|version| {
@@ -106,8 +113,8 @@ impl<'v> SharedParts<'v> {
     }
 
     fn validate_shared(&self, path: &Path<'_>, errors: &mut ErrorList) {
-        if let Some(schema) = self.shared("schema") {
-            let schema = schema.get("openAPIV3Schema").unwrap_or(&Value::Null);
+        let schema = self.shared("schema").and_then(|schema| schema.get("openAPIV3Schema"));
+        if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
             validate_version_schema(schema, self.has_status(), &path.child("validation"), errors);
         }
         if let Some(subresources) = self.shared("subresources") {
@@ -155,7 +162,7 @@ fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             validate_selectable_fields(version, fields, &at.child("selectableFields"), errors);
         }
     }
-    let all = Value::from(versions.to_vec());
+    let all = || shown_versions(object.pointer("/spec/versions"), &parts.shared_names());
     let name_of = |version: &Value| text(version, "name").to_owned();
     let is_repeated = |(at, version): (usize, &Value)| {
         versions
@@ -164,12 +171,16 @@ fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             .any(|before| name_of(before) == name_of(version))
     };
     if versions.iter().enumerate().any(is_repeated) {
-        errors.push(Error::invalid(&list, &all, "must contain unique version names"));
+        let detail = "must contain unique version names";
+        errors.push(Error::invalid_shown(&list, all(), detail));
     }
     if versions.iter().filter(|version| flag(version, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(Error::invalid(&list, &all, detail));
+        errors.push(Error::invalid_shown(&list, all(), detail));
     }
+    // Upstream keeps the name of the first version in a field of its own as well.
+    let first = versions.first().map_or("", |version| text(version, "name"));
+    validate_label(first, &path.child("version"), errors);
 }
 
 fn validate_deprecation_warning(version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -178,7 +189,7 @@ fn validate_deprecation_warning(version: &Value, path: &Path<'_>, errors: &mut E
     };
     let mut push = |detail: &str| errors.push(Error::invalid_str(path, warning, detail));
     if !flag(version, "deprecated") {
-        push("can only be set for deprecated versions");
+        return push("can only be set for deprecated versions");
     }
     if warning.len() > 256 {
         push("must be <= 256 characters long");
@@ -361,35 +372,36 @@ fn validate_conversion(spec: &Value, versions_are_open: bool, path: &Path<'_>, e
     let Some(conversion) = spec.get("conversion").filter(|conversion| !conversion.is_null()) else {
         return;
     };
+    let strategy = text(conversion, "strategy");
+    if strategy != "None" && flag(spec, "preserveUnknownFields") {
+        let detail = "must be None if spec.preserveUnknownFields is true";
+        errors.push(Error::invalid_str(&path.child("strategy"), strategy, detail));
+    }
     let webhook = conversion.get("webhook").filter(|webhook| !webhook.is_null());
     let config = webhook.and_then(|webhook| webhook.get("clientConfig"));
-    match text(conversion, "strategy") {
+    match strategy {
         "" => errors.push(Error::required(&path.child("strategy"), "")),
-        "None" => {
-            if config.is_some_and(|config| !config.is_null()) {
-                let detail = "should not be set when strategy is not set to Webhook";
-                errors.push(Error::forbidden(&path.child("webhookClientConfig"), detail));
-            }
-            let versions = webhook.and_then(|webhook| webhook.get("conversionReviewVersions")?.as_array());
-            if versions.is_some_and(|versions| !versions.is_empty()) {
-                let detail = "should not be set when strategy is not set to Webhook";
-                errors.push(Error::forbidden(&path.child("conversionReviewVersions"), detail));
-            }
-        }
-        "Webhook" => {
-            validate_client_config(config, &path.child("webhookClientConfig"), errors);
-            let versions = webhook.and_then(|webhook| webhook.get("conversionReviewVersions"));
-            let at = path.child("conversionReviewVersions");
-            validate_review_versions(versions, versions_are_open, &at, errors);
-        }
+        "None" | "Webhook" => {}
         other => {
             let known = ["None", "Webhook"];
             errors.push(Error::not_supported(&path.child("strategy"), other, &known));
         }
     }
-    if text(conversion, "strategy") == "Webhook" && flag(spec, "preserveUnknownFields") {
-        let detail = "must be None if spec.preserveUnknownFields is true";
-        errors.push(Error::invalid_str(&path.child("strategy"), "Webhook", detail));
+    let versions = webhook.and_then(|webhook| webhook.get("conversionReviewVersions"));
+    if strategy == "Webhook" {
+        validate_client_config(config, &path.child("webhookClientConfig"), errors);
+        let at = path.child("conversionReviewVersions");
+        return validate_review_versions(versions, versions_are_open, &at, errors);
+    }
+    let detail = "should not be set when strategy is not set to Webhook";
+    if config.is_some_and(|config| !config.is_null()) {
+        errors.push(Error::forbidden(&path.child("webhookClientConfig"), detail));
+    }
+    if versions
+        .and_then(Value::as_array)
+        .is_some_and(|versions| !versions.is_empty())
+    {
+        errors.push(Error::forbidden(&path.child("conversionReviewVersions"), detail));
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is refused of definitions.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use trireme_machinery::field::ErrorList;
+use trireme_machinery::{GroupVersion, field::ErrorList};
+use trireme_registry::{Strategy as _, WriteContext, request::UserInfo};
 
-use super::spec::validate_spec;
+use super::{Definitions, spec::validate_spec};
 
 fn definition(field: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"f": field}}}});
@@ -57,4 +59,177 @@ fn rules_are_compiled() {
         found.len() == 1 && found[0].contains("x-kubernetes-validations[0].rule"),
         "{found:?}"
     );
+}
+
+/// The errors of a definition in which the value at a pointer is another one.
+fn errors_with(pointer: &str, value: Value) -> Vec<String> {
+    let mut definition = definition(&json!({"type": "string"}));
+    let (above, name) = pointer.rsplit_once('/').expect("a pointer has a slash");
+    definition.pointer_mut(above).expect("it is there")[name] = value;
+    errors_of(&definition)
+}
+
+fn errors_of(definition: &Value) -> Vec<String> {
+    let errors = Definitions.validate(&context(), &prepared(definition));
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn context() -> WriteContext {
+    WriteContext {
+        user: UserInfo::default(),
+        version: GroupVersion::new("apiextensions.k8s.io", "v1"),
+        now: Timestamp::UNIX_EPOCH,
+        dry_run: false,
+    }
+}
+
+fn prepared(definition: &Value) -> Value {
+    let mut definition = definition.clone();
+    Definitions.prepare_for_create(&context(), &mut definition);
+    definition
+}
+
+const VERSION: &str = r#"{"Name":"v1","Served":true,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}"#;
+
+#[test]
+fn versions_are_shown_as_upstream_holds_them() {
+    let one = |storage: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": "v1", "served": true, "storage": storage, "schema": schema})
+    };
+    let no_storage = "spec.versions: Invalid value: []: must have exactly one version marked as storage version";
+    let none_stored = "status.storedVersions: Invalid value: null: must have at least one stored version";
+    let twice = "spec.versions: Invalid value: []: must contain unique version names";
+    let not_stored = "status.storedVersions: Invalid value: [\"v1\"]: must have the storage version v1";
+    let both = format!(
+        "[{VERSION},{}]",
+        VERSION.replace("\"Storage\":false", "\"Storage\":true")
+    );
+    let shown = |error: &str, versions: &str| error.replace("[]", versions);
+    for (versions, expected) in [
+        (json!([]), vec![no_storage.to_owned(), none_stored.to_owned()]),
+        (json!(null), vec![shown(no_storage, "null"), none_stored.to_owned()]),
+        (
+            json!([one(false)]),
+            vec![shown(no_storage, &format!("[{VERSION}]")), none_stored.to_owned()],
+        ),
+        (
+            json!([one(false), one(true)]),
+            vec![shown(twice, &both), not_stored.to_owned()],
+        ),
+    ] {
+        assert_eq!(errors_with("/spec/versions", versions.clone()), expected, "{versions}");
+    }
+}
+
+#[test]
+fn schemas_of_versions_are_shown_with_every_field() {
+    let mut definition = definition(&json!({"items": {"type": "string"}, "type": "array", "default": ["<"]}));
+    let mut other = definition["spec"]["versions"][0].clone();
+    other["schema"] = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    other["name"] = "v2".into();
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .expect("it is a list")
+        .push(other);
+    let found = errors_of(&definition);
+    let error = found.first().expect("two versions are stored");
+    for part in [
+        r#""Schema":{"OpenAPIV3Schema":{"ID":"","Schema":"","Ref":null,"Description":"","Type":"object","Nullable":false,"#,
+        r#""Properties":{"spec":{"ID":"""#,
+        r#""Default":["\u003c"],"Maximum":null"#,
+        r#""Items":{"Schema":{"ID":"""#,
+        r#""XValidations":null},"JSONSchemas":null},"AllOf":null"#,
+    ] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}
+
+#[test]
+fn definitions_are_refused_in_upstreams_words() {
+    let label = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                 character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                 validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let bad_version = |field: &str| format!("{field}: Invalid value: \"-1\": {label}");
+    let preserves = "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set \
+                     x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+    for (pointer, value, expected) in [
+        (
+            "/spec/versions/0/name",
+            json!("-1"),
+            vec![bad_version("spec.versions[0].name"), bad_version("spec.version")],
+        ),
+        ("/metadata/name", json!(""), vec![]),
+        (
+            "/spec/versions/0/schema",
+            json!({}),
+            vec!["spec.versions[0].schema.openAPIV3Schema: Required value".to_owned()],
+        ),
+        ("/spec/preserveUnknownFields", json!(true), vec![preserves.to_owned()]),
+        (
+            "/spec/conversion",
+            json!({"strategy": "Odd", "webhook": {"conversionReviewVersions": ["v1"]}}),
+            vec![
+                "spec.conversion.strategy: Unsupported value: \"Odd\": supported values: \"None\", \"Webhook\""
+                    .to_owned(),
+                "spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to \
+                 Webhook"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "/spec/versions/0/deprecationWarning",
+            json!(""),
+            vec![
+                "spec.versions[0].deprecationWarning: Invalid value: \"\": can only be set for deprecated versions"
+                    .to_owned(),
+            ],
+        ),
+    ] {
+        assert_eq!(errors_with(pointer, value.clone()), expected, "{pointer} {value}");
+    }
+}
+
+#[test]
+fn paths_of_selectable_fields_are_read_in_parts() {
+    for (path, expected) in [
+        (".spec.f", None),
+        ("a.b/c", Some("expected [ or . but got: a")),
+        (".spec.", Some("unexpected end of JSON path")),
+        (".spec.f]", Some("expected [ or . but got: ]")),
+        (".spec['f']", Some("array notation is not allowed")),
+        (".spec..f", Some("does not refer to a valid field")),
+        (".spec.zzz", Some("does not refer to a valid field")),
+    ] {
+        let at = "spec.selectableFields[0].jsonPath";
+        let expected = expected.map(|why| format!("{at}: Invalid value: \"{path}\": is an invalid path: {why}"));
+        let found = errors_with("/spec/versions/0/selectableFields", json!([{"jsonPath": path}]));
+        assert_eq!(found, Vec::from_iter(expected), "{path}");
+    }
+}
+
+#[test]
+fn defaults_are_of_no_unknown_type() {
+    let supported = "supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\"";
+    assert_eq!(
+        errors(&json!({"type": "odd", "default": "x"})),
+        [
+            "f.default: Invalid value: \"string\":  in body must be of type odd: \"string\"".to_owned(),
+            format!("f.type: Unsupported value: \"odd\": {supported}"),
+        ]
+    );
+}
+
+#[test]
+fn an_approval_is_asked_for_when_it_changes() {
+    let mut old = definition(&json!({"type": "string"}));
+    old["spec"]["group"] = "x.k8s.io".into();
+    old["metadata"]["name"] = "widgets.x.k8s.io".into();
+    assert_eq!(errors_of(&old).len(), 1, "it has no approval");
+    let old = prepared(&old);
+    let mut new = old.clone();
+    let refused = |new: &Value| Definitions.validate_update(&context(), new, &old).len();
+    assert_eq!(refused(&new), 0);
+    new["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "odd"});
+    assert_eq!(refused(&new), 1);
 }

@@ -66,6 +66,7 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
         "email" => EMAIL.is_match(text),
         "k8sshortname" => names::dns1123_label(text).is_empty(),
         "k8slongname" => names::dns1123_subdomain(text).is_empty(),
+        "hostname" if text.len() > 255 || text.split('.').any(|label| label.len() > 63) => false,
         "isbn" => is_isbn10(text) || is_isbn13(text),
         "isbn10" => is_isbn10(text),
         "isbn13" => is_isbn13(text),
@@ -88,7 +89,7 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
         ("bsonobjectid", "^[0-9a-fA-F]{24}$"),
         (
             "hostname",
-            r"^([a-zA-Z0-9\p{L}]((-?[a-zA-Z0-9\p{L}]{0,62})?)|[a-zA-Z0-9\p{L}](([a-zA-Z0-9\p{L}\-]{0,61}[a-zA-Z0-9\p{L}])?)(\.[a-zA-Z\p{L}]([a-zA-Z0-9\-\p{L}]{0,61}[a-zA-Z0-9\p{L}])?)*)$",
+            r"^([0-9a-zA-Z\p{L}\p{S}](-?[0-9a-zA-Z\p{L}\p{S}]{0,62})|([0-9a-zA-Z\p{L}\p{S}]([-0-9a-zA-Z\p{L}\p{S}]{0,61}[0-9a-zA-Z\p{L}\p{S}])?\.)+[a-zA-Z\p{L}]{2,63})$",
         ),
         (
             "mac",

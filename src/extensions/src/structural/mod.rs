@@ -75,6 +75,8 @@ pub(crate) enum Additional {
 pub(crate) struct Structural {
     /// `type`; none for int-or-string.
     pub(crate) json_type: Option<JsonType>,
+    /// The name of a type that there is not, which no value is of.
+    pub(crate) unknown_type: Option<Box<str>>,
     pub(crate) int_or_string: bool,
     pub(crate) nullable: bool,
     pub(crate) preserves_unknown: bool,
@@ -161,6 +163,9 @@ impl Structural {
         let int_or_string = flag("x-kubernetes-int-or-string");
         Self {
             json_type: JsonType::parse(text("type")).filter(|_| !int_or_string),
+            unknown_type: Some(text("type"))
+                .filter(|name| !name.is_empty() && !int_or_string && JsonType::parse(name).is_none())
+                .map(Into::into),
             int_or_string,
             nullable: flag("nullable"),
             preserves_unknown: flag("x-kubernetes-preserve-unknown-fields"),

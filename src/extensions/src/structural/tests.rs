@@ -79,3 +79,60 @@ fn sets_and_maps_have_each_item_once() {
         ["map[2]: Duplicate value: {\"k\":1}", "set[2]: Duplicate value: \"a\""]
     );
 }
+
+#[test]
+fn formats_and_bounds_are_upstreams() {
+    let multiple = json!({"type": "number", "multipleOf": 0.5});
+    let host = json!({"type": "string", "format": "hostname"});
+    let range = "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in a";
+    for (schema, value, expected) in [
+        (host.clone(), json!("a.bc"), vec![]),
+        (host.clone(), json!("a-b"), vec![]),
+        (
+            host,
+            json!("a.b"),
+            vec!["a: Invalid value: \"a.b\": a in body must be of type hostname: \"a.b\""],
+        ),
+        (
+            json!({"type": "string", "format": "cidr"}),
+            json!(5),
+            vec!["a: Invalid value: \"int64\": a in body must be of type cidr: \"int64\""],
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1e30),
+            vec![
+                "a: Invalid value: \"number\": a in body must be of type integer: \"number\"",
+                range,
+            ],
+        ),
+        (multiple.clone(), json!(1e15), vec![]),
+        (
+            multiple,
+            json!(1.25),
+            vec!["a: Invalid value: 1.25: a in body should be a multiple of 0.5"],
+        ),
+    ] {
+        assert_eq!(
+            errors(&json!({"a": schema}), &json!({"a": value}), None),
+            expected,
+            "{schema} {value}"
+        );
+    }
+    let huge = errors(
+        &json!({"a": {"type": "number", "multipleOf": 0.5}}),
+        &json!({"a": 1e30}),
+        None,
+    );
+    assert_eq!(huge.len(), 1, "upstream holds no such number for whole: {huge:?}");
+}
+
+#[test]
+fn what_has_not_changed_counts_within_alternatives() {
+    let part = |name: &str| json!({"properties": {name: {"minimum": 3}}});
+    let integers = json!({"a": {"type": "integer"}, "b": {"type": "integer"}});
+    let properties = json!({"any": {"type": "object", "properties": integers, "anyOf": [part("a"), part("b")]}});
+    let (old, new) = (json!({"any": {"a": 5, "b": 1}}), json!({"any": {"a": 1, "b": 1}}));
+    assert_eq!(errors(&properties, &new, Some(&old)).len(), 2);
+    assert_eq!(errors(&properties, &old, Some(&old)), Vec::<String>::new());
+}

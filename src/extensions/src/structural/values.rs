@@ -48,7 +48,7 @@ impl Validator<'_> {
             return;
         }
         if let Some(checks) = &schema.checks {
-            self.check_alternatives(value, old, checks, path);
+            self.check_alternatives(value, checks, path);
         }
         match value {
             Value::String(text) => self.check_text(text, schema, path),
@@ -66,10 +66,11 @@ impl Validator<'_> {
 
     fn check_type(&mut self, value: &Value, schema: &Structural, path: &Path<'_>) {
         let format = schema.checks.as_ref().map_or("", |checks| checks.format.as_str());
-        let expected = match (schema.json_type, schema.int_or_string) {
-            (_, true) => "integer,string",
+        let expected = match (schema.json_type, &schema.unknown_type) {
+            _ if schema.int_or_string => "integer,string",
             (Some(json_type), _) => json_type.name(),
-            (None, false) => return,
+            (None, Some(name)) => name,
+            (None, None) => return,
         };
         let is_number_type = matches!(schema.json_type, Some(JsonType::Integer | JsonType::Number));
         let fits = match value {
@@ -88,7 +89,7 @@ impl Validator<'_> {
         }
         let is_plain = !matches!(value, Value::String(_) | Value::Array(_) | Value::Null);
         if is_plain && !format.is_empty() {
-            self.type_error(path, format, "");
+            self.type_error(path, format, format_of(value));
         } else {
             self.type_error(path, expected, type_of(value));
         }
@@ -218,13 +219,13 @@ impl Validator<'_> {
         self.push(ErrorType::NotSupported, path, body);
     }
 
-    fn check_alternatives(&mut self, value: &Value, old: Option<&Value>, checks: &ValueValidation, path: &Path<'_>) {
+    fn check_alternatives(&mut self, value: &Value, checks: &ValueValidation, path: &Path<'_>) {
         let errors_of = |schema: &Structural| {
             let mut inner = Validator {
                 prefix: self.prefix,
                 errors: Vec::new(),
             };
-            inner.value(value, old, schema, path);
+            inner.value(value, None, schema, path);
             inner.errors
         };
         let mut found = ErrorList::new();
@@ -341,8 +342,21 @@ pub(crate) fn type_of(value: &Value) -> &'static str {
     }
 }
 
+/// The format that upstream gives a value by its Go type.
+fn format_of(value: &Value) -> &'static str {
+    match value {
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        _ => "",
+    }
+}
+
+/// Floating-point numbers beyond this are no integers to upstream, whatever their value.
+const MAX_WHOLE_FLOAT: f64 = 9_007_199_254_740_991.0;
+
 fn is_whole(value: &Value) -> bool {
-    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+    let is_whole_float = |number: f64| number.fract() == 0.0 && number.abs() <= MAX_WHOLE_FLOAT;
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(is_whole_float)
 }
 
 fn is_in_range(value: &Value, format: &str) -> bool {
@@ -355,7 +369,7 @@ fn is_in_range(value: &Value, format: &str) -> bool {
 
 fn is_multiple(number: f64, factor: f64) -> bool {
     let times = number / factor;
-    (times - times.round()).abs() < 1e-9
+    (times - times.round()).abs() < 1e-9 && times.abs() <= MAX_WHOLE_FLOAT
 }
 
 /// Compares values as JSON does: `1` and `1.0` are the same number.

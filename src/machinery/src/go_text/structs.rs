@@ -28,6 +28,10 @@ pub enum PrintedShape {
     Named(&'static [PrintedField]),
     /// A list of structs of the same sort.
     NamedList(&'static [PrintedField]),
+    /// A map of structs: null if it is absent.
+    Map(&'static [PrintedField]),
+    /// A pointer to a struct whose JSON is not that of its fields; the function makes fields of it.
+    Taken(fn(&Value) -> Value, &'static [PrintedField]),
 }
 
 /// A field: Go's name, the JSON name, how it is printed.
@@ -103,6 +107,12 @@ fn node(value: Option<&Value>, shape: PrintedShape) -> Printed {
         (PrintedShape::List(fields), Some(Value::Array(items))) => {
             Printed::List(items.iter().map(|item| all_fields(item.as_object(), fields)).collect())
         }
+        (PrintedShape::Map(fields), Some(Value::Object(entries))) => {
+            let entries = entries.iter();
+            let printed = entries.map(|(key, entry)| (key.clone(), all_fields(entry.as_object(), fields)));
+            Printed::Object(printed.collect())
+        }
+        (PrintedShape::Taken(fields_of, fields), Some(value)) => all_fields(fields_of(value).as_object(), fields),
         (PrintedShape::Named(fields), Some(value)) => named_fields(value.as_object(), fields),
         (PrintedShape::NamedList(fields), Some(Value::Array(items))) => Printed::List(
             items

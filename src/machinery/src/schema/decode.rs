@@ -11,7 +11,7 @@ use super::{
     decode_error::DecodeError,
     decode_path::DecodePath,
     empty::void_empty,
-    scalars,
+    json_schema, scalars,
     types::{Field, Shape, TypeId, TypeTable},
     zero,
 };
@@ -76,14 +76,14 @@ pub(super) struct Decoder<'t> {
     stopped: bool,
 }
 
-impl Decoder<'_> {
+impl<'t> Decoder<'t> {
     /// Brings a value that is not null into its final form.
     fn value(&mut self, shape: &Shape, value: &mut Value, place: &DecodePath<'_>) {
         match (shape, &mut *value) {
             (Shape::Struct(ty), Value::Object(object)) => self.object(*ty, object, place),
             (Shape::List { item, .. }, Value::Array(items)) => self.list(item, items, place),
             (Shape::Map { value: entry, .. }, Value::Object(entries)) => self.map(entry, entries, place),
-            (Shape::Any, _) => {}
+            (Shape::Any, _) => json_schema::normalize(self, value, place),
             _ => scalars::normalize(self, shape, value, place),
         }
     }
@@ -148,6 +148,26 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes a value on its own, as Go's types that decode themselves do, and returns the first error in it.
+    pub(super) fn apart(&self, shape: &Shape, value: &mut Value, place: &DecodePath<'_>) -> Option<DecodeError> {
+        let mut decoder = Decoder {
+            table: self.table,
+            unknown: Vec::new(),
+            error: None,
+            stopped: false,
+        };
+        decoder.value(shape, value, place);
+        decoder.error
+    }
+
+    pub(super) fn field_path(&self, place: &DecodePath<'_>) -> String {
+        place.field_path(self.table)
+    }
+
+    pub(super) fn short_name(&self, ty: TypeId) -> &'t str {
+        self.table.get(ty).short_name()
+    }
+
     /// Notes an error and goes on looking, as a later one may stop everything and then is the one to report.
     pub(super) fn note(&mut self, error: DecodeError) {
         self.error.get_or_insert(error);
@@ -210,7 +230,15 @@ impl Decoder<'_> {
             let name = self.table.go_type_of(owner, &field.name)?;
             element_type(name, depth)
         });
-        named.map_or_else(|| self.go_type(shape), str::to_owned)
+        let is_of_schema = || {
+            let field = place.innermost_field();
+            field.is_some_and(|(owner, _, _)| self.short_name(owner) == json_schema::OWNER)
+        };
+        match (named, shape) {
+            (Some(name), _) => name.to_owned(),
+            (None, Shape::List { item, .. }) if **item == Shape::Any && is_of_schema() => "[]v1.JSON".to_owned(),
+            (None, shape) => self.go_type(shape),
+        }
     }
 
     fn go_type(&self, shape: &Shape) -> String {

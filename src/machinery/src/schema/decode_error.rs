@@ -33,6 +33,9 @@ pub enum DecodeError {
         /// The same error, as [`DecodeError::restored`] tells it.
         restored: String,
     },
+    /// Neither a schema nor a flag in a field of a schema that holds one of the two.
+    #[error("boolean or JSON schema expected")]
+    SchemaOrBool,
     /// Bytes that are not base64.
     #[error("illegal base64 data at input byte {0}")]
     Base64(usize),
@@ -54,7 +57,7 @@ impl DecodeError {
         match self {
             Self::Field { restored, .. } | Self::Root { restored, .. } => restored.clone(),
             Self::Base64(_) => format!("error decoding from json: {self}"),
-            Self::Time(_) | Self::Duration(_) | Self::Quantity(_) => self.to_string(),
+            Self::SchemaOrBool | Self::Time(_) | Self::Duration(_) | Self::Quantity(_) => self.to_string(),
         }
     }
 }

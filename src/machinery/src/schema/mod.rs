@@ -13,6 +13,7 @@ mod decode_error;
 mod decode_path;
 mod defaults;
 mod empty;
+mod json_schema;
 mod ordered;
 pub mod paths;
 #[cfg(test)]

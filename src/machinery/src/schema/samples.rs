@@ -182,3 +182,22 @@ pub(crate) fn claim() -> (TypeTable, TypeId) {
     let id = define(&mut table, "io.example.v1.Claim", fields);
     (table, id)
 }
+
+/// A table with the type of schemas, and that type.
+pub(crate) fn schemas() -> (TypeTable, TypeId) {
+    let mut table = TypeTable::default();
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let schema = table.declare(name);
+    let fields = vec![
+        optional("type", string()),
+        pointer("default", Shape::Any),
+        pointer("maxLength", Shape::Int64),
+        optional("enum", list(Shape::Any)),
+        pointer("items", Shape::Any),
+        optional("properties", map(Shape::Struct(schema))),
+        pointer("additionalProperties", Shape::Any),
+        optional("dependencies", map(Shape::Any)),
+    ];
+    define(&mut table, name, fields);
+    (table, schema)
+}

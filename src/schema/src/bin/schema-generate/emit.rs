@@ -76,7 +76,7 @@ fn write_type(
             .ok_or_else(|| format!("nothing is known of {short}.{field}"))?;
         fields.push((known, field, schema));
     }
-    fields.sort_by(|a, b| (a.0.tag, a.1).cmp(&(b.0.tag, b.1)));
+    fields.sort_by_key(|(known, ..)| known.position);
     for (known, field, schema) in fields {
         let shape = shape(schema, places);
         let said = |extension: &str| schema[extension].as_str().unwrap_or_default();

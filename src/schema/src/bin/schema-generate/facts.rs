@@ -13,6 +13,8 @@ pub(crate) struct Facts {
 /// Everything the data files say of a field.
 #[derive(Clone)]
 pub(crate) struct FieldFacts {
+    /// The position among all fields: those of a type are in the order in which Go declares them.
+    pub(crate) position: usize,
     /// Protobuf tag, 0 if there is none.
     pub(crate) tag: u32,
     /// `o`, `p`, `a` or `n`: omitzero, pointer, always, nullable.
@@ -39,6 +41,7 @@ impl Facts {
                 panic!("no facts: {line}");
             };
             let facts = FieldFacts {
+                position: self.fields.len(),
                 tag,
                 presence,
                 default: None,
