@@ -15,7 +15,7 @@ use trireme_machinery::{
     },
     meta,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     columns::{self, column, described, documented, wide},
@@ -88,6 +88,10 @@ pub(crate) fn kind() -> Kind {
 struct PersistentVolumes;
 
 impl Strategy for PersistentVolumes {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         set_default(spec, "persistentVolumeReclaimPolicy", "Retain");
