@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_tests::audit_receiver::AuditReceiver;
 use trireme_tests::group::until;
+use trireme_tests::http::Request;
+use trireme_tests::server::USER_TOKEN;
 use trireme_tests::{Server, StoreChoice};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -218,4 +220,38 @@ fn large_events_are_posted_without_their_bodies() {
     let events = audited.receiver.events();
     assert_eq!(events[1]["annotations"]["audit.k8s.io/truncated"], "true");
     assert_eq!(events[1]["requestObject"], Value::Null);
+}
+
+#[test]
+fn the_constraint_of_an_impersonation_is_recorded() {
+    let audited = start("blocking", &[]);
+    let client = audited.server.client();
+    let rules = json!([
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["users"], "verbs": ["impersonate:user-info"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["impersonate-on:user-info:list"]},
+    ]);
+    let role = json!({"metadata": {"name": "acting"}, "rules": rules});
+    let binding = json!({
+        "metadata": {"name": "acting"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "acting"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+    });
+    for (kind, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
+        assert_eq!(client.json("POST", &path, &object).expect("an answer").code, 201);
+    }
+    let headers = [("Impersonate-User".to_owned(), "jane".to_owned())];
+    let alice = client.with_token(USER_TOKEN);
+    let answer = alice.send(&Request {
+        method: "GET",
+        path: CONFIG_MAPS,
+        headers: &headers,
+        ..Request::default()
+    });
+    assert_eq!(answer.expect("an answer").code, 403, "jane may not list");
+    let events = audited.receiver.events();
+    let event = events.last().expect("it is recorded");
+    assert_eq!(event["impersonatedUser"]["username"], "jane");
+    let expected = json!({"impersonationConstraint": "impersonate:user-info"});
+    assert_eq!(event["authenticationMetadata"], expected);
 }

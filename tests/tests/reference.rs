@@ -3,6 +3,9 @@
 #[path = "reference/with_files.rs"]
 mod with_files;
 
+#[path = "reference/audited.rs"]
+mod audited;
+
 #[path = "reference/in_scope.rs"]
 mod in_scope;
 
@@ -10,13 +13,13 @@ use in_scope::IN_SCOPE;
 use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{Peers, load, replay_with};
+use trireme_tests::recorded::{AuditTape, Peers, load, replay_with};
 use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1370;
+const RECORDED: usize = 1417;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -147,7 +150,18 @@ fn check_with(
 
 /// Replays files against a server that runs.
 fn check_server(
+    peers: (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
+    server: &Server,
+    files: &[String],
+    least: usize,
+) {
+    check_audited(peers, None, server, files, least);
+}
+
+/// The same; `audit` has the events of their requests.
+fn check_audited(
     (hook, issuers, ca): (Option<&ReviewHook>, Option<&IdentityPeer>, Option<&Ca>),
+    audit: Option<&AuditTape<'_>>,
     server: &Server,
     files: &[String],
     least: usize,
@@ -164,6 +178,7 @@ fn check_server(
             hook,
             issuers,
             ca,
+            audit,
         };
         let replayed = replay_with(&peers, &scenarios, compares_managers(file));
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
@@ -389,6 +404,7 @@ fn every_recorded_file_can_be_read() {
         "admission-alwaysdeny",
         "admission-config",
         "admission-imagepolicy",
+        "audit",
         "auth-modes",
         "hooks",
         "kinds",
@@ -424,6 +440,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(with_files::WITH_PLUGIN_CONFIGURATION)
         .chain(with_files::WITH_IMAGE_POLICY)
         .chain(with_files::WITH_ALWAYS_DENY)
+        .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

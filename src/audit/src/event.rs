@@ -92,6 +92,8 @@ pub struct AuditEvent {
     pub reached: Timestamp,
     /// In whose name the request goes on, if not in that of its user.
     pub impersonated: Option<EventUser>,
+    /// The verb of the constrained mode that allowed that, if there was one.
+    pub impersonation_constraint: Option<String>,
     /// The object.
     pub object: Option<ObjectReference>,
     /// The outcome as a `Status`.
@@ -132,6 +134,8 @@ struct EventHead<'a> {
     user: &'a EventUser,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<&'a EventUser>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication_metadata: Option<AuthenticationMetadata<'a>>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "<[_]>::is_empty")]
     source_ips: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -140,6 +144,12 @@ struct EventHead<'a> {
     object_ref: Option<&'a ObjectReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_status: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationMetadata<'a> {
+    impersonation_constraint: &'a str,
 }
 
 /// The fields after them.
@@ -174,6 +184,12 @@ impl AuditEvent {
             verb: &request.verb,
             user: &request.user,
             impersonated_user: self.impersonated.as_ref(),
+            authentication_metadata: self
+                .impersonation_constraint
+                .as_deref()
+                .map(|impersonation_constraint| AuthenticationMetadata {
+                    impersonation_constraint,
+                }),
             source_ips: &request.source_ips,
             user_agent: &request.user_agent,
             object_ref: self.object.as_ref(),
@@ -275,6 +291,7 @@ pub(crate) mod tests {
             stage,
             reached: Timestamp::from_microsecond(2_000_001).expect("it is in range"),
             impersonated: None,
+            impersonation_constraint: None,
             object: Some(ObjectReference {
                 resource: "configmaps".to_owned(),
                 namespace: "n".to_owned(),

@@ -96,6 +96,11 @@ pub trait Authorizer: Send + Sync + 'static {
     }
 }
 
+/// Texts that users choose do not look like HTML.
+fn sanitized(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 /// The error that a refused user reads; `why` may be empty.
 pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
     let user = quote(&attributes.user.name);
@@ -107,7 +112,8 @@ pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
     };
     match attributes.wanted {
         AuthorizationRequest::Path(path) => {
-            let message = format!("forbidden: User {user} cannot {verb} path {}{because}", quote(path));
+            let text = sanitized(&format!("User {user} cannot {verb} path {}", quote(path)));
+            let message = format!("forbidden: {text}{because}");
             ApiError::new(Reason::Forbidden, message).with_details(ErrorDetails::default())
         }
         AuthorizationRequest::Resource {
@@ -133,10 +139,10 @@ pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
                 resource: resource.into(),
             };
             let text = format!(
-                "User {user} cannot {verb} resource {what} in API group {} {place}{because}",
+                "User {user} cannot {verb} resource {what} in API group {} {place}",
                 quote(group)
             );
-            ApiError::forbidden(&resource, name, text)
+            ApiError::forbidden(&resource, name, sanitized(&text) + &because)
         }
     }
 }

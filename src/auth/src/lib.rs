@@ -38,7 +38,7 @@ pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, Req
 pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
 pub use front_proxy::{FrontProxyAuthenticator, FrontProxyHeaders};
-pub use impersonation::{ImpersonatedRequest, Impersonator};
+pub use impersonation::{Impersonated, ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, AuthorizerType};
 pub use node::NodeAuthorizer;

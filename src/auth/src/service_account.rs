@@ -9,6 +9,7 @@ use std::{sync::Arc, time::SystemTime};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, Header, Validation,
+    errors::{Error as JwtError, ErrorKind},
     jwk::{Jwk, PublicKeyUse},
 };
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ const FACTS: &str = "authentication.kubernetes.io/";
 /// The error for a token whose object is gone.
 const INVALIDATED: &str = "service account token has been invalidated";
 /// The error for a token with malformed claims.
+/// In the words of the library of kube-apiserver.
+const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
 const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
 /// A key for tokens that cannot be used. Never shows the key.
@@ -223,7 +226,11 @@ impl ServiceAccountTokens {
         rules.validate_aud = false;
         rules.validate_exp = false;
         let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        Ok(decoded.map_err(|_| TokenError::Bad(INVALID_CLAIMS))?.claims)
+        let bad = |error: JwtError| match error.kind() {
+            ErrorKind::InvalidSignature => TokenError::Bad(BAD_SIGNATURE),
+            _ => TokenError::Bad(INVALID_CLAIMS),
+        };
+        Ok(decoded.map_err(bad)?.claims)
     }
 
     /// Returns true if claims are good now.

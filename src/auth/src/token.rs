@@ -102,10 +102,11 @@ pub trait TokenAuthenticator: Send + Sync + 'static {
     fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>>;
 }
 
-/// The intersection of two lists of audiences, in the order of the first.
+/// The intersection of two lists of audiences, in the order of the second.
 pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
-    of.iter()
-        .filter(|audience| wanted.contains(audience))
+    wanted
+        .iter()
+        .filter(|audience| of.contains(audience))
         .cloned()
         .collect()
 }

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_status_names_a_user_for_audiences() {
         let known = json!({"authenticated": true, "user": {"username": "u"}});
-        check(&known, &["more", "x", "api"], Ok(("u", &["more", "api"])));
+        check(&known, &["more", "x", "api"], Ok(("u", &["api", "more"])));
         check(&known, &["x"], Err(TokenError::Unknown));
         let elsewhere = json!({"authenticated": true, "user": {"username": "u"}, "audiences": ["x"]});
         check(&elsewhere, &["x", "api"], Ok(("u", &["x"])));

@@ -15,6 +15,7 @@ use trireme_audit::{
     Audit, AuditEvent, AuditId, AuditLevel, AuditStage, AuditedRequest, AuditedSubject, EventUser, ObjectReference,
     RequestAuditConfig, RequestFacts,
 };
+use trireme_auth::Impersonated;
 use trireme_machinery::time;
 use trireme_registry::{
     audit_notes::{AuditNoted, AuditNotes},
@@ -176,7 +177,7 @@ impl AuditTrail {
     }
 
     /// Records a stage, in the name of whoever it goes on, unless the policy leaves it out. Returns false if it had to be stored and is not.
-    pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&UserInfo>) -> bool {
+    pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> bool {
         if self.config.omit_stages.contains(stage) {
             return true;
         }
@@ -186,7 +187,7 @@ impl AuditTrail {
     }
 
     /// Records a stage that nobody can wait for.
-    pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&UserInfo>) {
+    pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
         if !self.config.omit_stages.contains(stage) {
             self.audit.sink.record_unawaited(self.event(stage, impersonated));
         }
@@ -197,7 +198,7 @@ impl AuditTrail {
         self.is_recorded.get()
     }
 
-    fn event(&self, stage: AuditStage, impersonated: Option<&UserInfo>) -> AuditEvent {
+    fn event(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> AuditEvent {
         let noted = self.notes.noted();
         let AuditNoted {
             object: sent,
@@ -213,7 +214,8 @@ impl AuditTrail {
             request: Arc::clone(&self.request),
             stage,
             reached: wall(&self.clock, Duration::ZERO),
-            impersonated: impersonated.map(event_user),
+            impersonated: impersonated.map(|acting| event_user(&acting.user)),
+            impersonation_constraint: impersonated.and_then(|acting| acting.constraint.clone()),
             object: self.object.clone().map(|object| completed(object, noted)),
             status: answer.status.clone(),
             request_object: sent.map(|value| self.written(value)),

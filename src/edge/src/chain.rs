@@ -83,14 +83,16 @@ where
             return Ok((refusal, None));
         }
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
-        impersonation::impersonate(state, exchange, &request).await?;
+        if let Err(error) = impersonation::impersonate(state, exchange, &request).await {
+            return Ok((respond::refused(exchange, error), None));
+        }
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let Ok(seat) = limiter::seat(state, exchange).await else {
             return Ok((limiter::too_many(), None));
         };
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
-        if let Some(failure) = authorization::authorize(state, exchange, &request).await? {
-            return Ok((failure, None));
+        if let Err(refusal) = authorization::authorize(state, exchange, &request).await {
+            return Ok((refusal, None));
         }
         exchange.trace.pass(TraceStep::Authorized);
         request.extensions_mut().insert(Rc::clone(exchange));

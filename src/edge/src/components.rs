@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use trireme_auth::BoxFuture;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
     VirtualCall, VirtualResource,
     request::{Selection, Target},
@@ -61,10 +61,15 @@ impl ComponentStatuses {
 }
 
 impl VirtualResource for ComponentStatuses {
-    fn get<'a>(&'a self, call: VirtualCall, target: Target) -> BoxFuture<'a, Result<Value, ApiError>> {
+    fn get<'a>(&'a self, _: VirtualCall, target: Target) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             if !self.components.names().contains(&target.name.as_str()) {
-                return Err(ApiError::not_found(&call.definition.resource, &target.name));
+                // kube-apiserver calls it so in this error alone.
+                let resource = GroupResource {
+                    group: "".into(),
+                    resource: "componentstatus".into(),
+                };
+                return Err(ApiError::not_found(&resource, &target.name));
             }
             Ok(self.look(&target.name).await)
         })

@@ -17,6 +17,7 @@ use actix_web::{
 };
 use serde_json::Value;
 use trireme_audit::AuditId;
+use trireme_auth::Impersonated;
 use trireme_flow::Flow;
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
@@ -49,7 +50,7 @@ pub(crate) struct Exchange {
     /// The user; set by the authentication filter.
     pub(crate) user: OnceCell<UserInfo>,
     /// In whose name it goes on, if somebody acts as somebody else; set by the impersonation filter.
-    pub(crate) impersonated: OnceCell<UserInfo>,
+    pub(crate) impersonated: OnceCell<Impersonated>,
     /// When the answer must be there; set by the deadline filter. Long-running requests have none.
     pub(crate) deadline: Cell<Option<Instant>>,
     /// The flow schema and priority level; set by the limiter, unless there are none.
@@ -76,7 +77,7 @@ impl Exchange {
 
     /// The same without a copy.
     pub(crate) fn acting_user(&self) -> Option<&UserInfo> {
-        self.impersonated.get().or(self.user.get())
+        self.impersonated.get().map(|acting| &acting.user).or(self.user.get())
     }
 
     /// Reports whether the client wants indented JSON.

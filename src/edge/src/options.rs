@@ -12,6 +12,8 @@ use crate::query::Query;
 
 /// Longer names of field managers are cut, if they come from the user agent.
 const MANAGER_BYTES: usize = 128;
+/// The manager of a request that names none.
+const NOBODY: &str = "unknown";
 
 /// The request that the options belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +110,8 @@ pub(crate) fn check(kind: &str, faults: &ErrorList) -> Result<(), ApiError> {
     Err(ApiError::invalid(&kind, "", faults))
 }
 
-/// The field manager that a user agent stands for: what comes before the first slash, as far as it can be printed.
+/// The field manager that a user agent stands for: what comes before the first slash, as far as it can be printed, or
+/// `unknown`.
 fn manager_of(user_agent: &str) -> String {
     let mut manager = String::new();
     let name = user_agent.split('/').next().unwrap_or_default();
@@ -120,6 +123,9 @@ fn manager_of(user_agent: &str) -> String {
             break;
         }
         manager.push(c);
+    }
+    if manager.is_empty() {
+        return NOBODY.to_owned();
     }
     manager
 }
@@ -133,7 +139,8 @@ mod tests {
         assert_eq!(manager_of("kubectl/v1.36 (linux)"), "kubectl");
         assert_eq!(manager_of("my agent\t/1"), "my agent");
         assert_eq!(manager_of(&"ä".repeat(100)).len(), 128);
-        assert_eq!(manager_of(""), "");
+        assert_eq!(manager_of(""), "unknown");
+        assert_eq!(manager_of("/lead/1"), "unknown");
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
     })
 }
 
+/// The answer to a request that may not be carried out (`responsewriters.RespondWithError`).
+pub(crate) fn refused(exchange: &Exchange, error: ApiError) -> HttpResponse {
+    let mut response = finish(exchange, Err(error));
+    let nosniff = header::HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
 /// An answer with a value in it, whose type is what protobuf goes by.
 pub(crate) fn value(
     exchange: &Exchange,

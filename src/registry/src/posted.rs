@@ -12,7 +12,8 @@ use trireme_machinery::{
 
 use crate::{
     known_kinds::KnownKinds,
-    request::{Body, WriteOptions},
+    request::{Body, Target, WriteOptions},
+    trace::TraceStep,
     write::{decode::BodyDecoder, managed, metadata},
 };
 
@@ -38,14 +39,14 @@ pub struct Posted {
 }
 
 impl PostedKind<'_> {
-    /// Reads a body that was sent to a namespace, or to none, and notes in it who sent it.
+    /// Reads a body that was sent to a namespace, or to none, tells the audit log of it, and notes in it who sent it.
     ///
     /// # Errors
     /// 400, as for any other create.
     pub fn read(
         &self,
         body: &Body,
-        namespace: &str,
+        target: &Target,
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Posted, ApiError> {
@@ -61,7 +62,9 @@ impl PostedKind<'_> {
         let decoded = decoder.decode(body, options.field_validation)?;
         let (mut object, warnings) = (decoded.object, decoded.warnings);
         schema::apply_defaults(self.types, type_id, &mut object);
-        metadata::settle_namespace(&mut object, namespace)?;
+        metadata::settle_namespace(&mut object, &target.namespace)?;
+        target.trace.pass(TraceStep::Decoded);
+        target.audit.note_object(&object);
         let of = (self.types, type_id, &self.kind);
         managed::manage_posted(of, &mut object, (&options.field_manager, ""), now);
         Ok(Posted { object, warnings })

@@ -60,7 +60,7 @@ pub fn apply_patch(
         schema: version.schema.clone(),
         kind: info.kind_in(version),
     };
-    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(&object, &KnownKinds::default())
+    Patcher::new(kind, patch, patched, FieldValidation::Warn).apply(&object, &KnownKinds::default())
 }
 
 /// Reads a continue token: where the page begins, and at which revision.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::AuditTape;
 use crate::certificates::{Ca, Issued, showing};
 use crate::http::{Answer, Body, Client};
 use crate::identity_peer::IdentityPeer;
@@ -25,6 +26,8 @@ pub struct Peers<'p> {
     pub issuers: Option<&'p IdentityPeer>,
     /// The CA of its clients.
     pub ca: Option<&'p Ca>,
+    /// The audit events of those scenarios that are recorded with theirs.
+    pub audit: Option<&'p AuditTape<'p>>,
 }
 
 impl<'p> Peers<'p> {
@@ -35,6 +38,7 @@ impl<'p> Peers<'p> {
             hook: None,
             issuers: None,
             ca: None,
+            audit: None,
         }
     }
 }

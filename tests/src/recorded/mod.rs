@@ -4,6 +4,7 @@
 //! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
 //! format.
 
+mod audit_events;
 mod echo;
 mod identities;
 pub mod known;
@@ -24,10 +25,12 @@ use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
 use crate::server::ADMIN_TOKEN;
+use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
 use scripted::Script;
 
+pub use audit_events::AuditTape;
 pub use identities::Peers;
 
 /// Scenarios that run side by side; more only queue on a small machine.
@@ -162,7 +165,12 @@ impl Scenario {
         }
         let mut identities = Identities::new(*peers);
         let mut told = Vec::new();
+        let mut ids = AuditIds::new();
         for (number, step) in self.steps.iter().enumerate() {
+            let step = match peers.audit {
+                Some(_) => &ids.identified(step, &variables),
+                None => step,
+            };
             let differences = run_step(&mut identities, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
@@ -170,6 +178,9 @@ impl Scenario {
                 text: format!("step {number} {}: {difference}", before_query(request)),
             };
             told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
+        }
+        if let Some(tape) = peers.audit {
+            told.extend(ids.differences(tape, &self.steps, &normalizer));
         }
         if let Some((script, receiver)) = &receiver {
             told.extend(
@@ -247,8 +258,13 @@ fn run_step(
         keep_only(&mut got["body"], &substitute_text(only, variables));
     }
     let mut differences = Vec::new();
+    let mut expected = step["expect"].clone();
+    if let Some(expected) = expected.as_object_mut() {
+        // Compared when all steps are done.
+        expected.remove("audit");
+    }
     compare(
-        &normalizer.apply(&step["expect"]),
+        &normalizer.apply(&expected),
         &normalizer.apply(&got),
         "",
         &mut differences,

@@ -41,6 +41,13 @@ const VOLATILE: &[(&str, &str)] = &[
     ("healthCheckNodePort", "<port>"),
     ("serverAddress", "<address>"),
     ("storageVersionHash", "<hash>"),
+    // Of `/version`.
+    ("buildDate", "<time>"),
+    ("compiler", "<compiler>"),
+    ("gitCommit", "<commit>"),
+    ("gitTreeState", "<state>"),
+    ("gitVersion", "<version>"),
+    ("goVersion", "<version>"),
 ];
 
 /// Lists whose order is random in kube-apiserver.
@@ -53,6 +60,7 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"hash=[0-9A-F]{32,}", "hash=<hash>"),
     (r"serverAddress: \S+", "serverAddress: <address>"),
     (r"(X509SHA256=)[0-9a-f]{64}", "${1}<hash>"),
+    (r"\bgen-[a-z0-9]{5}\b", "gen-<rand>"),
     (r"(kube-api-access-)[a-z0-9]{5}", "${1}<rand>"),
     (
         r"\b(too old resource version: |Too large resource version: |current: )\d+( \(\d+\))?",

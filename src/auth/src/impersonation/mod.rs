@@ -35,6 +35,15 @@ pub struct ImpersonatedRequest<'a> {
     pub request: AuthorizationRequest<'a>,
 }
 
+/// The user that a request goes on as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impersonated {
+    /// The user, with the groups that go with it.
+    pub user: UserInfo,
+    /// The verb of the constrained mode that allowed it; none if no mode constrained what is requested.
+    pub constraint: Option<String>,
+}
+
 /// Says who may act as whom.
 pub struct Impersonator {
     authorizer: Arc<dyn Authorizer>,
@@ -50,11 +59,11 @@ impl Impersonator {
         }
     }
 
-    /// The user in whose name the request goes on, with the groups that go with it.
+    /// The user in whose name the request goes on.
     ///
     /// # Errors
     /// 403 if no mode lets the requestor.
-    pub async fn impersonate(&self, request: ImpersonatedRequest<'_>) -> Result<UserInfo, ApiError> {
+    pub async fn impersonate(&self, request: ImpersonatedRequest<'_>) -> Result<Impersonated, ApiError> {
         let last = self.last_mode(&request.requestor.name);
         let others = MODES.into_iter().filter(|mode| Some(*mode) != last);
         let mut refused = None;
@@ -65,7 +74,10 @@ impl Impersonator {
                     if last != Some(mode) {
                         self.remember(&request.requestor.name, mode);
                     }
-                    return Ok(user);
+                    return Ok(Impersonated {
+                        user,
+                        constraint: mode.constraint(),
+                    });
                 }
                 Some(Err(why)) => refused = refused.or(Some(why)),
             }

@@ -69,6 +69,20 @@ impl ImpersonationMode {
         }
     }
 
+    /// The verb on the user that it asks for.
+    fn verb(self) -> String {
+        if self.is_constrained() {
+            format!("impersonate:{}", self.name())
+        } else {
+            "impersonate".to_owned()
+        }
+    }
+
+    /// The verb that lets its holder act as somebody else for some requests; none if it does for all.
+    pub(super) fn constraint(self) -> Option<String> {
+        self.is_constrained().then(|| self.verb())
+    }
+
     fn is_constrained(self) -> bool {
         self != Self::Legacy
     }
@@ -84,9 +98,9 @@ impl ImpersonationMode {
         }
         // Whichever node it is, the decision is the same: so the answer must be good for all of them.
         let associated = (self == Self::AssociatedNode).then(|| without_extra_values(request.requestor));
-        let mut questions = Questions {
+        let questions = Questions {
             mode: self,
-            verb: "impersonate".to_owned(),
+            verb: self.verb(),
             requestor: associated.as_ref().unwrap_or(request.requestor),
             authorizer,
         };
@@ -95,7 +109,6 @@ impl ImpersonationMode {
             if let Err(why) = questions.ask(&on, request.request, "").await {
                 return Some(Err(why));
             }
-            questions.verb = format!("impersonate:{}", self.name());
         }
         Some(questions.check_user(request.wanted).await)
     }

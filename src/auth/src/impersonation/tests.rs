@@ -8,7 +8,7 @@ use std::{
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
-use super::{ImpersonatedRequest, Impersonator};
+use super::{Impersonated, ImpersonatedRequest, Impersonator};
 use crate::{
     BoxFuture,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
@@ -54,7 +54,7 @@ fn user(name: &str, groups: &[&str]) -> UserInfo {
     }
 }
 
-fn ask(impersonator: &Impersonator, requestor: &UserInfo, wanted: &UserInfo) -> Result<UserInfo, ApiError> {
+fn ask(impersonator: &Impersonator, requestor: &UserInfo, wanted: &UserInfo) -> Result<Impersonated, ApiError> {
     let mut asked = Box::pin(impersonator.impersonate(ImpersonatedRequest {
         requestor,
         wanted,
@@ -71,7 +71,7 @@ fn check(allowed: &[&'static str], wanted: &UserInfo, expected: Result<&[&str], 
     let impersonator = Impersonator::new(Arc::new(Listed(allowed.to_vec())));
     let answer = ask(&impersonator, &user("me", &[]), wanted);
     match (answer, expected) {
-        (Ok(user), Ok(groups)) => assert_eq!(
+        (Ok(Impersonated { user, .. }), Ok(groups)) => assert_eq!(
             (&user.name, &user.groups),
             (&wanted.name, &groups.iter().map(|group| (*group).to_owned()).collect())
         ),
@@ -119,6 +119,9 @@ fn a_constrained_mode_needs_the_right_to_the_user_and_to_the_request() {
     let on = "impersonate-on:user-info:get /x";
     let as_jane = "impersonate:user-info users/authentication.k8s.io /jane";
     check(&[on, as_jane], &user("jane", &[]), Ok(&[AUTHENTICATED]));
+    let impersonator = Impersonator::new(Arc::new(Listed(vec![on, as_jane])));
+    let constraint = ask(&impersonator, &user("me", &[]), &user("jane", &[])).map(|acting| acting.constraint);
+    assert_eq!(constraint, Ok(Some("impersonate:user-info".to_owned())));
     check(
         &[on],
         &user("jane", &[]),
@@ -168,7 +171,7 @@ fn a_service_account_may_be_the_node_that_it_runs_on() {
     assert!(ask(&impersonator, &agent, &node).is_err(), "its token names no node");
     let node_name = "authentication.kubernetes.io/node-name".to_owned();
     agent.extra.insert(node_name, vec!["n1".to_owned()]);
-    let as_node = ask(&impersonator, &agent, &node).map(|user| user.groups);
+    let as_node = ask(&impersonator, &agent, &node).map(|acting| acting.user.groups);
     assert_eq!(
         as_node.ok(),
         Some(vec!["system:nodes".to_owned(), AUTHENTICATED.to_owned()])

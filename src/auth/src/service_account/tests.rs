@@ -195,7 +195,7 @@ fn a_token_is_good_for_its_audiences_only() {
     let holder = fixture
         .holder(&token, &wanted(&["us", "others", "them"]))
         .expect("for two of these");
-    assert_eq!(holder.audiences, ["them", "us"]);
+    assert_eq!(holder.audiences, ["us", "them"]);
     let why = r#"token audiences ["them" "us" "more"] is invalid for the target audiences ["others"]"#;
     assert_eq!(fixture.holder(&token, &wanted(&["others"])), Err(why.to_owned()));
 }

@@ -24,19 +24,15 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// 403 if not. If it is not known whether it may, the answer is that of kube-apiserver, which is no `Status`.
-pub(crate) async fn authorize(
-    state: &ChainState,
-    exchange: &Exchange,
-    request: &Request,
-) -> Result<Option<HttpResponse>, ApiError> {
+pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), HttpResponse> {
     let nobody = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
     let decision = state.authorizer.authorize(attributes).await;
     annotate(exchange, &decision);
     match decision {
-        Decision::Allow(_) => Ok(None),
-        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
-        Decision::Failed { error, .. } => Ok(Some(internal_error(request, &error))),
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(respond::refused(exchange, forbidden(&attributes, &why))),
+        Decision::Failed { error, .. } => Err(internal_error(request, &error)),
     }
 }
 

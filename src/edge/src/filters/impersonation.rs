@@ -44,10 +44,10 @@ pub(crate) async fn impersonate(state: &ChainState, exchange: &Exchange, request
         verb: attributes.verb,
         request: attributes.wanted,
     });
-    let user = impersonated.await?;
-    tracing::debug!(audit_id = %exchange.audit_id, user = requestor.name, impersonated = user.name, "impersonating");
+    let impersonated = impersonated.await?;
+    tracing::debug!(audit_id = %exchange.audit_id, user = requestor.name, impersonated = impersonated.user.name, "impersonating");
     // Set once: the chain impersonates once.
-    let _ = exchange.impersonated.set(user);
+    let _ = exchange.impersonated.set(impersonated);
     Ok(())
 }
 

@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 use trireme_auth::{Attributes, AuthorizationRequest, Decision, RequestSelectors};
-use trireme_machinery::{ApiError, GroupKind};
+use trireme_machinery::{
+    ApiError, GroupKind,
+    schema::{self, TypeTable},
+};
 use trireme_registry::request::UserInfo;
 
 use super::{
@@ -12,6 +15,8 @@ use super::{
     selectors::ReviewedSelectors,
     text, texts,
 };
+
+const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Asks the authorizer. The answer is what was sent, with the decision as its status.
 ///
@@ -22,8 +27,13 @@ pub(super) async fn review(
     asking: &UserInfo,
     subject: Subject,
     mut review: Value,
+    types: &TypeTable,
 ) -> Result<Value, ApiError> {
-    let faults = accessreviews::validate_subject_access_review(&review, subject);
+    let shown = |metadata: &Value| match types.find(METADATA) {
+        Some(id) => schema::ordered_json(types, id, metadata),
+        None => metadata.to_string(),
+    };
+    let faults = accessreviews::validate_subject_access_review(&review, subject, &shown);
     if !faults.is_empty() {
         // kube-apiserver looks for the kind where it is not.
         let kind = GroupKind {

@@ -44,8 +44,12 @@ const RESOURCE: &str = "/spec/resourceAttributes";
 const PATH: &str = "/spec/nonResourceAttributes";
 
 /// Validates a review (`ValidateSubjectAccessReview`, `ValidateSelfSubjectAccessReview`,
-/// `ValidateLocalSubjectAccessReview`).
-pub(super) fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
+/// `ValidateLocalSubjectAccessReview`). `shown` prints metadata as errors show it.
+pub(super) fn validate_subject_access_review(
+    review: &Value,
+    subject: Subject,
+    shown: &dyn Fn(&Value) -> String,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
     match (resource, path) {
@@ -68,7 +72,7 @@ pub(super) fn validate_subject_access_review(review: &Value, subject: Subject) -
     for selector in [Selector::Fields, Selector::Labels] {
         errors.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
     }
-    errors.extend(validate_metadata(review, subject));
+    errors.extend(validate_metadata(review, subject, shown));
     if subject == Subject::InNamespace {
         let namespace = text_at(review, "/metadata/namespace");
         if let Some(given) = resource
@@ -92,9 +96,9 @@ fn path_shown(attributes: &Value) -> Value {
     json!({"Path": text(attributes, "path"), "Verb": text(attributes, "verb")})
 }
 
-fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
-    let given = review.get("metadata").and_then(Value::as_object)?;
-    let mut rest = Object::clone(given);
+fn validate_metadata(review: &Value, subject: Subject, shown: &dyn Fn(&Value) -> String) -> Option<Error> {
+    let given = review.get("metadata")?;
+    let mut rest = Object::clone(given.as_object()?);
     rest.remove("managedFields");
     let why = if subject == Subject::InNamespace {
         rest.remove("namespace");
@@ -102,8 +106,7 @@ fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
     } else {
         "must be empty"
     };
-    let shown = Value::Object(given.clone());
-    (!rest.is_empty()).then(|| Error::invalid(&Path::new("metadata"), &shown, why))
+    (!rest.is_empty()).then(|| Error::invalid_shown(&Path::new("metadata"), shown(given), why))
 }
 
 /// The evaluation error about selectors that could not be understood, wholly or in part: access was judged without that.
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
 
     fn check(subject: Subject, review: Value, expected: &[&str]) {
-        let texts: Vec<String> = validate_subject_access_review(&review, subject)
+        let texts: Vec<String> = validate_subject_access_review(&review, subject, &Value::to_string)
             .iter()
             .map(ToString::to_string)
             .collect();

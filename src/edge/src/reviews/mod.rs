@@ -22,7 +22,6 @@ use trireme_registry::{
     posted::{Posted, PostedKind},
     request::{CreateRequest, UserInfo},
     subresource::SubresourceCreated,
-    trace::TraceStep,
 };
 
 use self::accessreviews::Subject;
@@ -117,15 +116,13 @@ impl VirtualResource for ReviewResource {
             };
             let Posted { object, warnings } = posted.read(
                 &request.body,
-                &request.target.namespace,
+                &request.target,
                 &request.options,
                 jiff::Timestamp::try_from(self.reviewers.clock.wall()).unwrap_or(jiff::Timestamp::UNIX_EPOCH),
             )?;
-            request.target.trace.pass(TraceStep::Decoded);
-            request.target.audit.note_object(&object);
             let (user, reviewers) = (&request.target.user, &self.reviewers);
             let mut answer = match self.review {
-                Review::Access(subject) => access::review(reviewers, user, subject, object).await?,
+                Review::Access(subject) => access::review(reviewers, user, subject, object, &definition.types).await?,
                 Review::Rules => rules::review(reviewers, user, &object).await?,
                 Review::Token => token::review(reviewers, object).await?,
                 Review::Subject => subject::review(user, &reviewers.clock),

@@ -42,15 +42,16 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(
             web::resource(["/apis/{group}/{version}", "/apis/{group}/{version}/"]).route(web::to(discovery::version)),
         )
-        .service(read_only(web::resource(["/healthz", "/livez", "/readyz"]), health::all))
-        .service(read_only(
-            web::resource("/{probe:healthz|livez|readyz}/{check:.+}"),
-            health::one,
-        ))
+        .service(web::resource(["/healthz", "/livez", "/readyz"]).route(web::to(health::all)))
+        .service(web::resource("/{probe:healthz|livez|readyz}/{check:.+}").route(web::to(health::one)))
         .service(web::resource("/openapi/v2").route(web::to(openapi::v2)))
         .service(web::resource(["/openapi/v3", "/openapi/v3/"]).route(web::to(openapi::v3_index)))
         .service(web::resource("/openapi/v3/{path:.+}").route(web::to(openapi::v3)))
-        .service(read_only(web::resource(["/version", "/version/"]), plain::version))
+        .service(
+            web::resource(["/version", "/version/"])
+                .route(web::get().to(plain::version))
+                .default_service(web::to(refuse_method)),
+        )
         .service(web::resource("/version/{path:.+}").route(web::to(plain::below_version)))
         .service(read_only(
             web::resource([
@@ -110,7 +111,7 @@ fn objects(prefix: &'static str) -> Scope {
         .default_service(web::to(resources::dispatch))
 }
 
-/// A path that can be read and nothing else; kube-apiserver answers some of these to any method.
+/// A path that can be read and nothing else, in either way; kube-apiserver answers some of these to any method.
 fn read_only<F, Args>(resource: Resource, handler: F) -> Resource
 where
     F: Handler<Args>,

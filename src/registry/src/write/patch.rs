@@ -51,53 +51,49 @@ pub(crate) struct PatchedType {
 
 /// A patch with what its own document was found to be: it may be applied many times.
 pub(crate) struct Patcher {
-    patch: PatchDocument,
+    /// What is wrong with the document is told once there is an object to apply it to.
+    patch: Result<PatchDocument, ApiError>,
     patched: PatchedType,
     validation: FieldValidation,
     /// Duplicate and unknown fields of the patch document itself.
     document_errors: Vec<String>,
 }
 
-impl Patcher {
-    pub(crate) fn new(
-        kind: PatchKind,
-        bytes: &Bytes,
-        patched: PatchedType,
-        validation: FieldValidation,
-    ) -> Result<Self, ApiError> {
-        let (patch, document_errors) = match kind {
+impl PatchDocument {
+    /// Decodes a document; its duplicate fields are told beside it.
+    fn decode(kind: PatchKind, bytes: &Bytes) -> Result<(Self, Vec<String>), ApiError> {
+        let decoded = match kind {
             PatchKind::Json => {
                 let mut patch = JsonPatch::decode(bytes)?;
                 let errors = std::mem::take(&mut patch.strict_errors);
-                (PatchDocument::Json(patch), errors)
+                return Ok((Self::Json(patch), errors));
             }
             PatchKind::Apply => return Err(ApiError::internal("an apply is no patch of a document")),
-            PatchKind::Merge | PatchKind::StrategicMerge => {
-                let decode = if kind == PatchKind::Merge {
-                    patch::decode_merge_patch
-                } else {
-                    patch::decode_strategic_merge_patch
-                };
-                let decoded = decode(bytes)?;
-                let errors = decoded
-                    .duplicates
-                    .iter()
-                    .map(|path| format!("duplicate field \"{path}\""))
-                    .collect();
-                let as_patch = if kind == PatchKind::Merge {
-                    PatchDocument::Merge
-                } else {
-                    PatchDocument::Strategic
-                };
-                (as_patch(decoded.value), errors)
-            }
+            PatchKind::Merge => patch::decode_merge_patch(bytes)?,
+            PatchKind::StrategicMerge => patch::decode_strategic_merge_patch(bytes)?,
         };
-        Ok(Self {
+        let duplicates = decoded.duplicates.iter();
+        let errors = duplicates.map(|path| format!("duplicate field \"{path}\"")).collect();
+        let patch = match kind {
+            PatchKind::Merge => Self::Merge(decoded.value),
+            _ => Self::Strategic(decoded.value),
+        };
+        Ok((patch, errors))
+    }
+}
+
+impl Patcher {
+    pub(crate) fn new(kind: PatchKind, bytes: &Bytes, patched: PatchedType, validation: FieldValidation) -> Self {
+        let (patch, document_errors) = match PatchDocument::decode(kind, bytes) {
+            Ok((patch, errors)) => (Ok(patch), errors),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Self {
             patch,
             patched,
             validation,
             document_errors,
-        })
+        }
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
@@ -113,7 +109,7 @@ impl Patcher {
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
         if own_schema.is_some() {
             check_custom_kind(&given_kind(&object, kind), kind, &object)?;
-        } else if !matches!(self.patch, PatchDocument::Strategic(_)) {
+        } else if !matches!(self.patch, Ok(PatchDocument::Strategic(_))) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
@@ -123,7 +119,7 @@ impl Patcher {
             None => schema::decode_with_empty(types, *type_id, object),
         };
         let mut checked = checked.map_err(|error| {
-            let is_strategic = matches!(self.patch, PatchDocument::Strategic(_));
+            let is_strategic = matches!(self.patch, Ok(PatchDocument::Strategic(_)));
             let why = if is_strategic {
                 error.restored()
             } else {
@@ -150,7 +146,7 @@ impl Patcher {
     /// The object with the patch applied to it, whatever that made of it.
     fn patched(&self, original: &Value) -> Result<Value, ApiError> {
         let mut object = original.clone();
-        match &self.patch {
+        match self.patch.as_ref().map_err(ApiError::clone)? {
             PatchDocument::Json(operations) => object = operations.apply(object)?,
             PatchDocument::Merge(document) => patch::merge_patch(&mut object, document.clone()),
             PatchDocument::Strategic(document) => {
@@ -163,9 +159,10 @@ impl Patcher {
     /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
     fn shown(&self, original: &Value) -> String {
         let opened = match &self.patch {
-            PatchDocument::Strategic(document) => return go_map(document),
-            PatchDocument::Merge(document) => document,
-            PatchDocument::Json(operations) => &operations.opened(),
+            Err(_) => return String::new(),
+            Ok(PatchDocument::Strategic(document)) => return go_map(document),
+            Ok(PatchDocument::Merge(document)) => document,
+            Ok(PatchDocument::Json(operations)) => &operations.opened(),
         };
         let PatchedType {
             types, type_id, schema, ..
@@ -220,7 +217,7 @@ impl Writer {
                 kind: request.kind.clone(),
             }
         };
-        let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation)?;
+        let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation);
         request.target.trace.pass(TraceStep::Decoded);
         Ok(if through_scale {
             Update::new(request, ThroughScale::Patch(patcher), Vec::new())
