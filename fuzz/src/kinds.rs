@@ -129,7 +129,7 @@ fn update(info: &ResourceDefinition, version: &ServedVersion, new: &Value, old: 
     let _ = strategy.may_be_removed(new);
 }
 
-/// Defaults, and the way to the stored version.
+/// Defaults, and the way to the stored version in the form in which it is kept.
 fn settle(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
     schema::apply_defaults(&info.types, version.type_id, object);
     let once = object.clone();
@@ -141,6 +141,7 @@ fn settle(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value
     let once = object.clone();
     info.strategy.default(object);
     assert_eq!(*object, once, "the kind's own defaults are final");
+    schema::void_empty(&info.types, info.stored().type_id, object);
 }
 
 /// A decoded object is in the form in which it would be decoded again.
@@ -153,7 +154,7 @@ fn is_final(info: &ResourceDefinition, version: &ServedVersion, object: &Value) 
         metadata.remove("managedFields");
     }
     let object = &object;
-    let again = schema::decode(&info.types, version.type_id, object.clone());
+    let again = schema::decode_with_empty(&info.types, version.type_id, object.clone());
     let again = again.expect("what was decoded once can be decoded again");
     assert_eq!(again.unknown, [""; 0], "unknown fields were dropped");
     assert_eq!(again.value, *object, "the decoded form is final");
