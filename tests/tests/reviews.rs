@@ -62,7 +62,14 @@ fn own_access_is_that_of_who_asks(admin: &Client, alice: &Client) {
     let allowed = json!({ "allowed": true, "reason": why });
     assert_eq!(status(alice, &path, &of_path("/healthz")), allowed);
     assert_eq!(status(alice, &path, &of_path("/metrics")), json!({ "allowed": false }));
-    let review = made(alice, &path, &json!({ "spec": of_pods }));
+    let mut review = made(alice, &path, &json!({ "spec": of_pods }));
+    let managers = review["metadata"]
+        .as_object_mut()
+        .and_then(|metadata| metadata.remove("managedFields"));
+    let managers = managers.expect("a review that was created says by whom");
+    let owned =
+        json!({ "f:spec": { "f:resourceAttributes": { ".": {}, "f:namespace": {}, "f:resource": {}, "f:verb": {} } } });
+    assert_eq!(managers[0]["fieldsV1"], owned);
     let whole = json!({
         "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
         "spec": of_pods, "status": { "allowed": false },
