@@ -6,6 +6,9 @@ mod with_files;
 #[path = "reference/audited.rs"]
 mod audited;
 
+#[path = "reference/dual_stack.rs"]
+mod dual_stack;
+
 #[path = "reference/in_scope.rs"]
 mod in_scope;
 
@@ -19,7 +22,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1417;
+const RECORDED: usize = 1432;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -406,6 +409,7 @@ fn every_recorded_file_can_be_read() {
         "admission-imagepolicy",
         "audit",
         "auth-modes",
+        "dualstack",
         "hooks",
         "kinds",
         "versions",
@@ -440,6 +444,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(with_files::WITH_PLUGIN_CONFIGURATION)
         .chain(with_files::WITH_IMAGE_POLICY)
         .chain(with_files::WITH_ALWAYS_DENY)
+        .chain(dual_stack::WITH_TWO_FAMILIES)
         .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();

@@ -40,9 +40,9 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
         (settings.bind_address.to_string().as_str(), settings.secure_port),
         ("0.0.0.0", 6443)
     );
-    assert_eq!(settings.service_cluster_ip_range.to_string(), "10.96.0.0/12");
+    assert_eq!(settings.service_cluster_ip_ranges[0].to_string(), "10.96.0.0/12");
     assert_eq!(
-        settings.service_cluster_ip_range.first_address().to_string(),
+        settings.service_cluster_ip_ranges[0].first_address().to_string(),
         "10.96.0.1"
     );
     assert_eq!(settings.service_node_ports, 30000..=32767);
@@ -164,7 +164,10 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert_eq!(settings.shutdown.watch_grace, Duration::from_secs(20));
     assert!(settings.shutdown.send_retry_after);
     assert_eq!(settings.service_node_ports, 30000..=30010);
-    assert_eq!(settings.service_cluster_ip_range.first_address().to_string(), "fd00::1");
+    assert_eq!(
+        settings.service_cluster_ip_ranges[0].first_address().to_string(),
+        "fd00::1"
+    );
     assert!(settings.bind_address.is_ipv6());
     let observed = serve(
         "trireme serve --slow-request-threshold=0 --anonymous-auth=false --enable-bootstrap-token-auth",
@@ -416,9 +419,16 @@ fn durations_and_ranges() {
         "10.0.0.0/33",
         "fd00::/48",
         "10.0.0.0/24,10.1.0.0/24",
+        "10.0.0.0/24,fd00::/108,fd01::/108",
+        "10.0.0.0/24,",
     ] {
-        assert!(values::IpRange::parse(bad).is_none(), "{bad}");
+        assert!(values::IpRange::parse_list(bad).is_none(), "{bad}");
     }
+    let both = values::IpRange::parse_list("fd00::/108, 10.0.0.0/24").expect("one of each family");
+    assert_eq!(
+        both.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["fd00::/108", "10.0.0.0/24"]
+    );
     for bad in ["30000", "2-1", "0-5", "65535+1", "a-b"] {
         assert!(values::port_range(bad).is_none(), "{bad}");
     }
@@ -463,7 +473,7 @@ fn all_that_is_wrong_with_pki_init_is_told() {
               --replica: "c=h_": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
               --server: "http://h": give the URL that clients use, https://HOST[:PORT], such as that of the load balancer
               --cluster-name: "A": give a DNS name, such as trireme or blue.example
-              --service-cluster-ip-range: "10.0.0.1/8": give one range such as 10.96.0.0/12"#]],
+              --service-cluster-ip-range: "10.0.0.1/8": give one range such as 10.96.0.0/12, or one of each family"#]],
     );
     for server in [
         "https://",
