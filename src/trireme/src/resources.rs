@@ -12,8 +12,7 @@ use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::GroupResource;
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, ServiceResolver, StoreWatcherOptions, TimeToLive,
-    VirtualResource,
+    RegistryHandle, Resource, ResourceDefinition, ServiceResolver, StoreWatcherOptions, TimeToLive, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange, ServiceRanges},
 };
 use trireme_schema::ApiSelection;
