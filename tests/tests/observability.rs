@@ -35,6 +35,34 @@ fn slow(log: &str, verb: &str, resource: &str) -> Vec<String> {
 }
 
 #[test]
+fn probes_show_the_checks_that_are_looked_for_in_kube_apiserver() {
+    let server = start(&[]);
+    for (probe, own) in [("healthz", "etcd"), ("livez", "etcd"), ("readyz", "informer-sync")] {
+        let report = get(&server.client(), &format!("/{probe}?verbose")).text();
+        for check in [
+            "ping",
+            "log",
+            own,
+            "poststarthook/start-apiserver-admission-initializer",
+            "poststarthook/generic-apiserver-start-informers",
+            "poststarthook/start-apiextensions-informers",
+            "poststarthook/start-apiextensions-controllers",
+            "poststarthook/crd-informer-synced",
+            "poststarthook/bootstrap-controller",
+            "poststarthook/start-system-namespaces-controller",
+            "poststarthook/start-service-ip-repair-controllers",
+            "poststarthook/scheduling/bootstrap-system-priority-classes",
+            "poststarthook/start-cluster-authentication-info-controller",
+        ] {
+            assert!(
+                report.contains(&format!("[+]{check} ok\n")),
+                "{probe}: {check}: {report}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_health_checks_found_is_counted_for_those_who_may_know() {
     let server = start(&[]);
     let client = server.client();

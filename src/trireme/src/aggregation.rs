@@ -10,6 +10,8 @@ use trireme_cluster::Group;
 use trireme_edge::{Health, Probes};
 use trireme_registry::{DirectorHandle, Readiness};
 
+use crate::hooks::{IsDone, add_hooks};
+
 /// The interval at which registration is tried again until the store takes it.
 const REGISTRATION_RETRY: Duration = Duration::from_millis(200);
 
@@ -20,9 +22,6 @@ pub(crate) struct Aggregation {
     publication: Publication,
     registration: Arc<LocalRegistration>,
 }
-
-/// Says whether some work of the start is done.
-type IsDone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The registration of what the server itself serves.
 #[derive(Default)]
@@ -70,8 +69,7 @@ impl Aggregation {
         let _ = system.tasks().spawn_named("local-apiservices", run);
     }
 
-    /// Adds the checks that bear the names of kube-aggregator's. What has been done once stays done: a check that fails
-    /// again later would end a replica for what another server does.
+    /// Adds the checks that bear the names of kube-aggregator's.
     pub(crate) fn add_checks(&self, health: Health, group: Option<Group>) -> Health {
         let judged = |local: bool| {
             let (remote, group) = (self.remote.clone(), group.clone());
@@ -82,7 +80,7 @@ impl Aggregation {
         let registration = Arc::clone(&self.registration);
         let completion = self.clone();
         let routes = self.publication.clone();
-        let checks: Vec<(&str, IsDone)> = vec![
+        let checks: Vec<(&'static str, IsDone)> = vec![
             (
                 "poststarthook/start-kube-aggregator-informers",
                 Box::new(move || view.is_ready()),
@@ -108,16 +106,7 @@ impl Aggregation {
             ("poststarthook/apiservice-openapi-controller", self.documents()),
             ("poststarthook/apiservice-openapiv3-controller", self.documents()),
         ];
-        checks.into_iter().fold(health, |health, (name, is_done)| {
-            let was_done = AtomicBool::new(false);
-            health.check(name, Probes::All, move || {
-                if was_done.load(Ordering::Relaxed) || is_done() {
-                    was_done.store(true, Ordering::Relaxed);
-                    return Ok(());
-                }
-                Err("not finished".to_owned())
-            })
-        })
+        add_hooks(health, Probes::All, checks)
     }
 
     /// The check that every server has been asked for its documents.

@@ -21,6 +21,7 @@ use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fence
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
 
 use crate::build_error::{BuildError, read_file};
+use crate::checks::Watched;
 use crate::duties::Duties;
 use crate::first_objects::FirstObjects;
 use crate::group::Membership;
@@ -57,7 +58,7 @@ pub(crate) struct App {
     store: Arc<dyn Storage>,
     membership: Option<Membership>,
     director: DirectorHandle,
-    first_objects: [FirstObjects; 2],
+    first_objects: [FirstObjects; 3],
     views: Views,
     edge: Running,
     spans: Option<OtlpSpans>,
@@ -119,9 +120,16 @@ impl App {
         let group = membership.as_ref().map(|membership| membership.group().clone());
         let namespaces = resources::registry(&director, "", "namespaces")?;
         let namespaces = FirstObjects::namespaces(&system, &namespaces, group.clone());
+        let classes = resources::registry(&director, "scheduling.k8s.io", "priorityclasses")?;
+        let priority_classes = FirstObjects::priority_classes(&system, &classes, group.clone());
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let own = [
+            namespaces.view(),
+            priority_classes.view(),
+            bootstrap_roles.view(),
+            served.extensions.readiness(),
+        ];
         let own = own.into_iter().chain(served.aggregation.readiness());
         let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
         let views = own.chain(served.authorization.views());
@@ -146,10 +154,13 @@ impl App {
             },
             &system,
             &served,
-            front::Watched {
+            Watched {
                 store: probe.clone(),
                 namespaces: namespaces.clone(),
                 bootstrap_roles: bootstrap_roles.clone(),
+                priority_classes: priority_classes.clone(),
+                admission: Views::of(served.views.iter().cloned()),
+                definitions: served.extensions.readiness(),
                 limiter,
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
@@ -180,7 +191,7 @@ impl App {
             store,
             membership,
             director,
-            first_objects: [namespaces, bootstrap_roles],
+            first_objects: [namespaces, priority_classes, bootstrap_roles],
             views,
             edge,
             spans,

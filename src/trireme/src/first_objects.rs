@@ -1,5 +1,5 @@
-//! Holds readiness back until the objects are there that clients take for granted: the system's namespaces, and the
-//! roles and bindings of the bootstrap policy.
+//! Holds readiness back until the objects are there that clients take for granted: the system's namespaces and priority
+//! classes, and the roles and bindings of the bootstrap policy.
 //!
 //! Whoever holds the duty for them writes them into a fresh store; a replica is ready when it sees them in its caches. A
 //! replica whose group has no quorum does not wait for long: nobody may write them then, and an operator may be waiting
@@ -12,10 +12,12 @@ use std::time::Duration;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::Group;
 use trireme_duties::{BootstrapProgress, RbacRegistries};
-use trireme_registry::{Readiness, RegistryHandle, View, compile_entries};
+use trireme_registry::{Entries, Readiness, RegistryHandle, View, compile_entries};
 
 /// The namespace that is written last, and that nobody can delete.
 const LAST: &str = "default";
+/// The priority classes of the system.
+const PRIORITY_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// The period in which the quorum of the group is looked at while the objects do not come.
 const LOOK_AT_QUORUM: Duration = Duration::from_millis(100);
 /// The time for which a replica waits for a quorum of its group. Replicas that start together elect a leader in half a
@@ -38,6 +40,15 @@ impl FirstObjects {
         let last = View::start(system, "first-namespaces", sources, fold);
         let missing = "there is no namespace default yet";
         Self::await_in(system, last, |entries| !entries.is_empty(), missing, group)
+    }
+
+    /// Starts to wait for the priority classes of the system.
+    pub(crate) fn priority_classes(system: &ActorSystem, classes: &RegistryHandle, group: Option<Group>) -> Self {
+        let sources = [classes.reader().clone()];
+        let fold = || compile_entries(|item| PRIORITY_CLASSES.contains(&item.name()).then_some(()));
+        let there = View::start(system, "first-priority-classes", sources, fold);
+        let are_there = |entries: &Entries<()>| entries.len() == PRIORITY_CLASSES.len();
+        Self::await_in(system, there, are_there, "not finished", group)
     }
 
     /// Starts to wait for the bootstrap policy.

@@ -8,30 +8,24 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_audit::Audit;
 use trireme_auth::{Authorizer, FrontProxyHeaders};
-use trireme_cluster::Group;
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
-use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms, VersionInfo};
-use trireme_flow::Limiter;
+use trireme_edge::{Edge, EdgeConfig, Reviewers, Rooms, VersionInfo};
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, TrustedCas, tls_from_pem};
 use trireme_machinery::GroupResource;
-use trireme_registry::Views;
 use x509_parser::pem::Pem;
 
 use crate::authentication;
 use crate::build_error::BuildError;
+use crate::checks::{self, Watched};
 use crate::components::OnThisMachine;
 use crate::config_controller::ConfigController;
 use crate::duties;
-use crate::first_objects::FirstObjects;
-use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
-use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
 use crate::reload::{Current, Reloader};
-use crate::replicas::Observed;
 use crate::resources::{self, Served};
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
@@ -45,26 +39,6 @@ pub(crate) struct Telemetry {
     pub(crate) spans: Option<OtlpSpans>,
     /// Records requests, if there is a policy.
     pub(crate) audit: Option<Arc<Audit>>,
-}
-
-/// Conditions of health beside the resources.
-pub(crate) struct Watched {
-    /// True if the store answers and the watch caches keep up.
-    pub(crate) store: StoreProbe,
-    /// True if a fresh store has the namespaces that clients take for granted.
-    pub(crate) namespaces: FirstObjects,
-    /// True if it has the roles and bindings.
-    pub(crate) bootstrap_roles: FirstObjects,
-    /// The limiter of requests.
-    pub(crate) limiter: Limiter,
-    /// The values that are derived from resources.
-    pub(crate) views: Views,
-    /// True if the end has begun.
-    pub(crate) lifecycle: Lifecycle,
-    /// The standing of the replica in its group.
-    pub(crate) replicas: Observed,
-    /// The group, if there is one.
-    pub(crate) group: Option<Group>,
 }
 
 /// Certificates of the server and authorities of its clients.
@@ -173,7 +147,7 @@ pub(crate) async fn start(
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
-        health: served.aggregation.add_checks(health(watched), group),
+        health: served.aggregation.add_checks(checks::health(watched), group),
         aggregation: served.aggregation.remote.clone(),
         metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
@@ -264,43 +238,5 @@ struct Certificates(Current<Tls>);
 impl TlsProvider for Certificates {
     fn current(self: Arc<Self>) -> Arc<Tls> {
         self.0.load_full()
-    }
-}
-
-/// The names are those of kube-apiserver's checks, so that probes of a single one work.
-fn health(watched: Watched) -> Health {
-    let Watched {
-        store,
-        namespaces,
-        bootstrap_roles,
-        limiter: _,
-        views,
-        lifecycle,
-        replicas,
-        group: _,
-    } = watched;
-    let hook = "poststarthook/start-system-namespaces-controller";
-    let (readiness, caches) = (store.clone(), store.clone());
-    let health = Health::new()
-        .check("etcd", Probes::NotLive, move || store.check_store())
-        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
-        .check("informer-sync", Probes::ReadyOnly, move || {
-            caches.check_caches().and_then(|()| views.check())
-        })
-        .check(hook, Probes::ReadyOnly, move || namespaces.check())
-        .check("poststarthook/rbac/bootstrap-roles", Probes::NotLive, move || {
-            bootstrap_roles.check()
-        })
-        .check("shutdown", Probes::ReadyOnly, move || {
-            if lifecycle.has(Moment::ShutdownInitiated) {
-                Err("the process is shutting down".to_owned())
-            } else {
-                Ok(())
-            }
-        });
-    match replicas.notice() {
-        // Not a check: without a quorum replicas go on serving.
-        Some(notice) => health.readyz_notice("replica-group", notice),
-        None => health,
     }
 }

@@ -13,8 +13,19 @@ pub enum Probes {
     All,
     /// `/readyz` alone: the server lives but is not to get requests.
     ReadyOnly,
-    /// `/healthz` and `/readyz`.
+    /// `/healthz` and `/readyz`. `/livez` shows it and passes no judgement: a server that cannot reach its store is not mended
+    /// by ending it.
     NotLive,
+}
+
+impl Probes {
+    fn are_shown_by(self, probe: &str) -> bool {
+        self != Self::ReadyOnly || probe == "readyz"
+    }
+
+    fn are_judged_by(self, probe: &str) -> bool {
+        self.are_shown_by(probe) && (self != Self::NotLive || probe != "livez")
+    }
 }
 
 type Run = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -98,13 +109,9 @@ impl Health {
         self
     }
 
-    /// The checks of an endpoint.
+    /// The checks of an endpoint, in the order of its report.
     pub(crate) fn of(&self, probe: &str) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(move |check| match check.probes {
-            Probes::All => true,
-            Probes::ReadyOnly => probe == "readyz",
-            Probes::NotLive => probe != "livez",
-        })
+        self.checks.iter().filter(move |check| check.probes.are_shown_by(probe))
     }
 
     /// Runs a check for a report, and counts what it finds.
@@ -122,11 +129,15 @@ impl Health {
             let name = &check.name;
             let line = if excluded.contains(&name.as_str()) {
                 format!("[+]{name} excluded: ok\n")
-            } else if let Err(why) = self.run(check, probe) {
-                failed.push(format!("{name}: {why}"));
-                format!("[-]{name} failed: reason withheld\n")
             } else {
-                format!("[+]{name} ok\n")
+                match self.run(check, probe) {
+                    Ok(()) => format!("[+]{name} ok\n"),
+                    Err(_) if !check.probes.are_judged_by(probe) => format!("[i]{name} failed: not judged here\n"),
+                    Err(why) => {
+                        failed.push(format!("{name}: {why}"));
+                        format!("[-]{name} failed: reason withheld\n")
+                    }
+                }
             };
             report.push_str(&line);
         }
@@ -179,7 +190,10 @@ mod tests {
         );
         assert_eq!(
             health().report("livez", &[]),
-            (true, "[+]ping ok\n[+]log ok\nlivez check passed\n".into())
+            (
+                true,
+                "[+]ping ok\n[+]log ok\n[i]etcd failed: not judged here\nlivez check passed\n".into()
+            )
         );
     }
 
