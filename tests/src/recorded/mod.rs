@@ -452,7 +452,7 @@ fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
 }
 
 /// Follows `a.b.0.c`: dots separate keys, numbers index lists.
-fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+pub(crate) fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, part| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
         Value::Object(fields) => fields.get(part),
@@ -460,7 +460,7 @@ fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-fn plain_text(value: &Value) -> String {
+pub(crate) fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
