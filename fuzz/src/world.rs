@@ -12,7 +12,7 @@ use trireme_actors::Clock;
 use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
 use trireme_registry::{
     KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
-    allocate::{AddressAllocator, PortAllocator},
+    allocate::{AddressAllocator, PortAllocator, ServiceRanges},
     request::UserInfo,
 };
 use trireme_storage::{
@@ -32,7 +32,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
             store.clone(),
             Clock::system(),
             "/registry/ipaddresses",
-            "10.96.0.0/12".parse().expect("a range of addresses"),
+            ServiceRanges::fixed(["10.96.0.0/12".parse().expect("a range of addresses")]),
         ),
         ports: PortAllocator::new(
             store,

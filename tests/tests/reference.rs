@@ -9,6 +9,9 @@ mod audited;
 #[path = "reference/extended.rs"]
 mod extended;
 
+#[path = "reference/dual_stack.rs"]
+mod dual_stack;
+
 #[path = "reference/in_scope.rs"]
 mod in_scope;
 
@@ -22,7 +25,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1530;
+const RECORDED: usize = 1545;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -409,6 +412,7 @@ fn every_recorded_file_can_be_read() {
         "admission-imagepolicy",
         "audit",
         "auth-modes",
+        "dualstack",
         "hooks",
         "kinds",
         "versions",
@@ -444,6 +448,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(with_files::WITH_IMAGE_POLICY)
         .chain(with_files::WITH_ALWAYS_DENY)
         .chain(extended::WEBHOOKS)
+        .chain(dual_stack::WITH_TWO_FAMILIES)
         .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();

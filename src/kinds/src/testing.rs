@@ -13,7 +13,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     Conversion, PublishedSurface, StorageMediaType, Strategy, WriteContext,
-    allocate::{AddressAllocator, PortAllocator},
+    allocate::{AddressAllocator, PortAllocator, ServiceRanges},
     subresource::SubresourceRole,
 };
 use trireme_schema::ResourceData;
@@ -233,7 +233,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             store.clone(),
             Clock::system(),
             "/registry/ipaddresses",
-            "10.0.0.0/29".parse().expect("a range"),
+            ServiceRanges::fixed(["10.0.0.0/29".parse().expect("a range")]),
         ),
         ports: PortAllocator::new(
             store,

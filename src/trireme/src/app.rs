@@ -265,7 +265,7 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
         data_dir: &settings.data_dir,
         bind_address: settings.bind_address,
         port: settings.secure_port,
-        service_addresses: vec![settings.service_cluster_ip_range.first_address()],
+        service_addresses: vec![settings.kubernetes_address()],
         hostname: hostname(),
         foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
         now: clock.wall(),

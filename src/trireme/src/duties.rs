@@ -70,9 +70,9 @@ impl Duties<'_> {
     fn start_own(&self) -> Result<Leases, ResourcesError> {
         let flow = |resource| registry(&self.served.director, "flowcontrol.apiserver.k8s.io", resource);
         let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
-        let range = self.settings.service_cluster_ip_range;
-        let port = self.settings.secure_port;
-        let services = KubernetesService::new(self.core("services")?, range.first_address(), port);
+        let blocks = &self.settings.service_cluster_ip_ranges;
+        let (address, port) = (self.settings.kubernetes_address(), self.settings.secure_port);
+        let services = KubernetesService::new(self.core("services")?, address, port);
         let ranges = registry(&self.served.director, "networking.k8s.io", "servicecidrs")?;
         let classes = registry(&self.served.director, "scheduling.k8s.io", "priorityclasses")?;
         let clock = self.system.clock().clone();
@@ -96,7 +96,7 @@ impl Duties<'_> {
             self.keep(SingleKeyController(FlowStatus::new(schemas, levels))),
             self.keep(SingleKeyController(DefaultServiceRange::new(
                 ranges,
-                vec![range.to_string()],
+                blocks.iter().map(ToString::to_string).collect(),
             ))),
             self.keep(SingleKeyController(services)),
             self.keep(self.served.extensions.names()),

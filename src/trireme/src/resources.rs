@@ -12,9 +12,8 @@ use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::GroupResource;
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, ServiceResolver, StoreWatcherOptions, TimeToLive,
-    VirtualResource,
-    allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
+    RegistryHandle, Resource, ResourceDefinition, ServiceResolver, StoreWatcherOptions, TimeToLive, VirtualResource,
+    allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange, ServiceRanges},
 };
 use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
@@ -89,9 +88,9 @@ pub(crate) async fn start(
             image_review::reviewer(server, policy, client("image-policy-webhook"), system)
         },
     };
-    let (admission, views) = settings.admission.enabled.chain(&parts, checks);
-    let endpoints = published.resource("", "v1", "endpoints");
-    let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
+    let (admission, mut views) = settings.admission.enabled.chain(&parts, checks);
+    let kind_settings = kind_settings(system, store, settings, tokens, &published)?;
+    views.extend(kind_settings.addresses.ranges().readiness());
     let resources = defined(trireme_kinds::resources(&kind_settings));
     let mut parts = resources.iter().flat_map(|definition| &definition.subresources);
     let scale = parts.find(|part| &*part.name == "scale").cloned();
@@ -206,12 +205,13 @@ fn kind_settings(
     store: &Arc<dyn Storage>,
     settings: &Settings,
     tokens: TokenIssuer,
-    endpoints: ResourceLookup,
+    published: &PublishedSurface,
 ) -> Result<KindSettings, ResourcesError> {
-    let range = settings.service_cluster_ip_range.to_string();
-    let addresses = range
-        .parse::<AddressRange>()
-        .map_err(|_| ResourcesError::Range(range))?;
+    let configured = settings.service_cluster_ip_ranges.iter().map(|range| {
+        let range = range.to_string();
+        range.parse::<AddressRange>().map_err(|_| ResourcesError::Range(range))
+    });
+    let configured: Vec<AddressRange> = configured.collect::<Result<_, _>>()?;
     let ports = format!(
         "{}-{}",
         settings.service_node_ports.start(),
@@ -219,6 +219,7 @@ fn kind_settings(
     );
     let ports = ports.parse::<PortRange>().map_err(|_| ResourcesError::Range(ports))?;
     let root = &settings.store.prefix;
+    let service_cidrs = published.resource("networking.k8s.io", "v1", "servicecidrs");
     Ok(KindSettings {
         apis: settings.apis.clone(),
         storage_root: root.clone(),
@@ -228,13 +229,13 @@ fn kind_settings(
             lease_reuse: settings.lease_reuse,
         },
         allow_privileged: settings.allow_privileged,
-        endpoints,
+        endpoints: published.resource("", "v1", "endpoints"),
         tokens,
         addresses: AddressAllocator::new(
             Arc::clone(store),
             system.clock().clone(),
             &format!("{root}/ipaddresses"),
-            addresses,
+            ServiceRanges::following(configured, system, service_cidrs),
         ),
         ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
     })

@@ -8,6 +8,7 @@ pub(crate) const IN_SCOPE: &[&str] = &[
     "core/endpoints",
     "core/secrets",
     "core/services",
+    "core/ipfamilies",
     "core/serviceaccounts",
     "core/nodes",
     "core/events",

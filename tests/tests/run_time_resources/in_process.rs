@@ -29,7 +29,7 @@ use trireme_machinery::ApiError;
 use trireme_registry::{
     DirectorHandle, PublishedSurface, Registries, ResourceDefinition, ServiceResolver, StorageMediaType,
     StoreWatcherOptions,
-    allocate::{AddressAllocator, PortAllocator},
+    allocate::{AddressAllocator, PortAllocator, ServiceRanges},
     request::UserInfo,
 };
 use trireme_storage::{EtcdOptions, EtcdStore, Storage};
@@ -163,7 +163,7 @@ pub(super) struct Replica {
 }
 
 fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
-    let addresses = "10.96.0.0/24".parse().expect("a range");
+    let addresses = ServiceRanges::fixed(["10.96.0.0/24".parse().expect("a range")]);
     let ports = "30000-30009".parse().expect("a range");
     Settings {
         apis: trireme_kinds::ApiSelection::default(),

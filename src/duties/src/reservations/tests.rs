@@ -7,7 +7,10 @@ use trireme_actors::{
 };
 use trireme_admission::Chain;
 use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
-use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions};
+use trireme_registry::{
+    DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions,
+    allocate::ServiceRanges,
+};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
@@ -24,7 +27,7 @@ struct Cluster {
 }
 
 fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
-    let addresses = "10.0.0.0/28".parse().expect("a range");
+    let addresses = ServiceRanges::fixed(["10.0.0.0/28".parse().expect("a range")]);
     let ports = "30000-30009".parse().expect("a range");
     Settings {
         apis: ApiSelection::default(),

@@ -11,14 +11,13 @@ use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
 
 use trireme_machinery::time::Time;
 
-use super::AllocateError;
+use super::{AllocateError, IpFamily, ServiceRanges};
 use crate::{encode, fence::Fence, store_error};
 
 /// The number of random addresses that are tried before the range is walked.
 const RANDOM_ATTEMPTS: usize = 16;
 
-/// A range of addresses in CIDR form. Its network address, and for IPv4 its broadcast address, are never allocated,
-/// nor is the first address, which is the `kubernetes` service's.
+/// A range of addresses in CIDR form. Its network address, and for IPv4 its broadcast address, are never allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRange {
     network: u128,
@@ -82,12 +81,16 @@ impl AddressRange {
         }
     }
 
-    /// Reports whether addresses of this range are IPv4.
-    pub fn is_ipv4(&self) -> bool {
-        self.is_v4
+    /// The family of its addresses.
+    pub fn family(&self) -> IpFamily {
+        if self.is_v4 { IpFamily::V4 } else { IpFamily::V6 }
     }
 
-    /// The first address, which belongs to the `kubernetes` service.
+    pub(super) fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
+    /// The first address, which in the range of the settings belongs to the `kubernetes` service.
     pub fn first(&self) -> IpAddr {
         self.address(1)
     }
@@ -110,29 +113,29 @@ impl AddressRange {
     }
 }
 
-/// Hands out cluster IPs of one range.
+/// Hands out cluster IPs.
 #[derive(Clone)]
 pub struct AddressAllocator {
     store: Arc<dyn Storage>,
     clock: Clock,
     prefix: Arc<str>,
-    range: AddressRange,
+    ranges: ServiceRanges,
     fence: Option<Fence>,
 }
 
 impl AddressAllocator {
     /// Keeps its `IPAddress` objects under `prefix`, such as `/registry/ipaddresses`.
-    pub fn new(store: Arc<dyn Storage>, clock: Clock, prefix: &str, range: AddressRange) -> Self {
+    pub fn new(store: Arc<dyn Storage>, clock: Clock, prefix: &str, ranges: ServiceRanges) -> Self {
         Self {
             store,
             clock,
             prefix: prefix.into(),
-            range,
+            ranges,
             fence: None,
         }
     }
 
-    /// The same range, of which is reserved only as long as the fence holds.
+    /// The same ranges, of which is reserved only as long as the fence holds.
     #[must_use]
     pub fn under(&self, fence: &Fence) -> Self {
         Self {
@@ -141,16 +144,16 @@ impl AddressAllocator {
         }
     }
 
-    /// The range.
-    pub fn range(&self) -> AddressRange {
-        self.range
+    /// The ranges.
+    pub fn ranges(&self) -> &ServiceRanges {
+        &self.ranges
     }
 
     /// Reserves a certain address for the service `namespace/name`.
     pub async fn reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<(), AllocateError> {
-        if !self.range.contains(address) {
-            let (address, range) = (address.to_string(), self.range.to_string());
-            return Err(AllocateError::AddressOutside { address, range });
+        let usable = self.ranges.usable(IpFamily::of(address));
+        if !usable.iter().any(|range| range.contains(address)) {
+            return Err(AllocateError::OtherNetwork);
         }
         if self.try_reserve(address, namespace, name).await? {
             Ok(())
@@ -159,26 +162,41 @@ impl AddressAllocator {
         }
     }
 
-    /// Reserves any free address for the service `namespace/name`.
-    pub async fn allocate(&self, namespace: &str, name: &str) -> Result<IpAddr, AllocateError> {
-        let last = self.range.last_offset();
-        // Offset 1 is the `kubernetes` service's, which reserves it by name.
-        let upper = (self.range.asked_for() + 1).max(2).min(last);
-        for _ in 0..RANDOM_ATTEMPTS {
-            let address = self.range.address(rand::rng().random_range(upper..=last));
-            if self.try_reserve(address, namespace, name).await? {
-                return Ok(address);
-            }
-        }
-        // Nearly full: one look at what is held, instead of a try at every address of what may be millions.
-        let held = self.held().await?;
-        for offset in (upper..=last).chain(2..upper) {
-            let address = self.range.address(offset);
-            if !held.contains(&address) && self.try_reserve(address, namespace, name).await? {
+    /// Reserves any free address of a family for the service `namespace/name`.
+    pub async fn allocate(&self, family: IpFamily, namespace: &str, name: &str) -> Result<IpAddr, AllocateError> {
+        for range in self.ranges.usable(family) {
+            if let Some(address) = self.allocate_in(&range, namespace, name).await? {
                 return Ok(address);
             }
         }
         Err(AllocateError::Full)
+    }
+
+    /// Reserves any free address of a range; none if there is none.
+    async fn allocate_in(
+        &self,
+        range: &AddressRange,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<IpAddr>, AllocateError> {
+        let last = range.last_offset();
+        let upper = (range.asked_for() + 1).min(last);
+        for _ in 0..RANDOM_ATTEMPTS {
+            let address = range.address(rand::rng().random_range(upper..=last));
+            if !self.ranges.is_own(address) && self.try_reserve(address, namespace, name).await? {
+                return Ok(Some(address));
+            }
+        }
+        // Nearly full: one look at what is held, instead of a try at every address of what may be millions.
+        let held = self.held().await?;
+        for offset in (upper..=last).chain(1..upper) {
+            let address = range.address(offset);
+            let is_free = !self.ranges.is_own(address) && !held.contains(&address);
+            if is_free && self.try_reserve(address, namespace, name).await? {
+                return Ok(Some(address));
+            }
+        }
+        Ok(None)
     }
 
     async fn held(&self) -> Result<HashSet<IpAddr>, AllocateError> {
@@ -221,7 +239,7 @@ impl AddressAllocator {
     }
 
     async fn try_reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<bool, AllocateError> {
-        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let family = IpFamily::of(address).name();
         let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
         let object = json!({
             "apiVersion": "networking.k8s.io/v1",

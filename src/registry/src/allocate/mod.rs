@@ -6,9 +6,11 @@
 mod addresses;
 mod bitmap;
 mod ports;
+mod ranges;
 
 pub use addresses::{AddressAllocator, AddressRange};
 pub use ports::{PortAllocator, PortRange};
+pub use ranges::{IpFamily, ServiceRanges};
 
 use std::net::IpAddr;
 
@@ -32,7 +34,10 @@ pub enum AllocateError {
     /// The wanted port is held by somebody else.
     #[error("provided port is already allocated")]
     PortTaken,
-    /// The wanted address is outside the range.
+    /// The wanted address is in none of the ranges that may be used now.
+    #[error("the provided network does not match the current range")]
+    OtherNetwork,
+    /// The same, as a dry run tells it.
     #[error("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")]
     AddressOutside {
         /// The address.

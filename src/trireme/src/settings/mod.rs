@@ -122,8 +122,8 @@ pub(crate) struct Settings {
     pub(crate) controllers: Option<Controllers>,
     /// The authority that pods trust, if not the signer of the serving certificate.
     pub(crate) root_ca_file: Option<PathBuf>,
-    /// Where service IPs come from: one range of addresses.
-    pub(crate) service_cluster_ip_range: IpRange,
+    /// Where service IPs come from: one range of each IP family that the cluster has, that of the default family first.
+    pub(crate) service_cluster_ip_ranges: Vec<IpRange>,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
     /// The admission plugins that run, and how.
@@ -159,6 +159,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The address of the service `default/kubernetes`: the first one of the default family.
+    pub(crate) fn kubernetes_address(&self) -> IpAddr {
+        let range = self.service_cluster_ip_ranges.first();
+        range.expect("the settings have a range").first_address()
+    }
+
     /// Returns true if one of kube-controller-manager's controllers runs here. Beside etcd there usually is a
     /// kube-controller-manager; beside the embedded store there is nobody.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {

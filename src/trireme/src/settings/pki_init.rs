@@ -146,12 +146,13 @@ pub(super) fn read(words: &PkiInitArgs) -> Result<PkiInit, SettingsErrors> {
             "give a DNS name, such as trireme or blue.example",
         );
     }
-    let range = IpRange::parse(&words.service_range);
+    let ranges = IpRange::parse_list(&words.service_range);
+    let range = ranges.and_then(|ranges| ranges.first().copied());
     if range.is_none() {
         error(
             "service-cluster-ip-range",
             &words.service_range,
-            "give one range such as 10.96.0.0/12",
+            "give one range such as 10.96.0.0/12, or one of each family",
         );
     }
     match (server_host, range) {

@@ -103,10 +103,11 @@ impl Reader {
                 .unwrap_or_default(),
             controllers: self.optional("controllers", controllers::ALLOWED, Controllers::parse),
             root_ca_file: self.optional("root-ca-file", FILE, readable),
-            service_cluster_ip_range: self.value(
+            service_cluster_ip_ranges: self.value(
                 "service-cluster-ip-range",
-                "give one range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero); dual stack is not there yet",
-                IpRange::parse,
+                "give one range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero), or one of each \
+                 family, separated by a comma, the default one first",
+                IpRange::parse_list,
             ),
             service_node_ports: self.value(
                 "service-node-port-range",

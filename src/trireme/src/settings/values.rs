@@ -30,6 +30,19 @@ impl IpRange {
         (network == address).then_some(Self { network, prefix })
     }
 
+    /// Reads one range, or one of each family, separated by a comma; that of the default family comes first.
+    pub(crate) fn parse_list(text: &str) -> Option<Vec<Self>> {
+        let ranges: Vec<Self> = text
+            .split(',')
+            .map(|part| Self::parse(part.trim()))
+            .collect::<Option<_>>()?;
+        match ranges.as_slice() {
+            [_] => Some(ranges),
+            [first, second] if first.network.is_ipv4() != second.network.is_ipv4() => Some(ranges),
+            _ => None,
+        }
+    }
+
     /// The address after the network's own: that of the service `default/kubernetes`.
     pub(crate) fn first_address(&self) -> IpAddr {
         match self.network {

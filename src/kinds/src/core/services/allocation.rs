@@ -11,15 +11,16 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     ResourceLookup, SideEffects,
-    allocate::{AddressAllocator, AddressRange, AllocateError, Held, PortAllocator},
+    allocate::{AddressAllocator, AllocateError, Held, IpFamily, PortAllocator, ServiceRanges},
     delete_dependent,
     strategy::Reservation,
 };
 
 use super::{
+    families::is_settled_preference,
     fields::{
         NONE, cluster_ips, has_address, health_check_port, is_external_name, may_have_node_ports,
-        needs_health_check_port, node_ports, shown_list,
+        needs_health_check_port, node_ports, shown_list, texts,
     },
     ports::{self, NodePortRequest},
 };
@@ -42,27 +43,65 @@ pub(super) struct Allocation {
     endpoints: ResourceLookup,
 }
 
-/// Validates a wanted address that need no store to be found.
-pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
-    let outside = wanted_address(object, old)
-        .flatten()
-        .filter(|address| !range.contains(*address));
-    let errors = outside.into_iter().map(|address| {
-        let why = AllocateError::AddressOutside {
-            address: address.to_string(),
-            range: range.to_string(),
-        };
-        address_error(object, address, &why)
-    });
-    errors.collect()
+/// An address to reserve: any of the family, or a certain one. Its place is that in `clusterIPs`.
+struct AddressRequest {
+    index: usize,
+    family: IpFamily,
+    address: Option<IpAddr>,
 }
 
-/// The address to reserve: none, any address, or a certain one.
-fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>> {
-    if !has_address(object) || old.is_some_and(|old| !is_external_name(old)) {
-        return None;
+/// Validates requested addresses as far as that needs no store.
+pub(super) fn validate_address_allocation(
+    object: &Value,
+    old: Option<&Value>,
+    ranges: &ServiceRanges,
+    dry_run: bool,
+) -> ErrorList {
+    let requests = address_requests(object, old);
+    let errors = requests.iter().filter_map(|request| {
+        let (usable, address) = (ranges.usable(request.family), request.address?);
+        if usable.iter().any(|range| range.contains(address)) {
+            return None;
+        }
+        let why = match usable.first().filter(|_| dry_run) {
+            Some(range) => AllocateError::AddressOutside {
+                address: address.to_string(),
+                range: range.to_string(),
+            },
+            None => AllocateError::OtherNetwork,
+        };
+        Some(address_error(object, address, &why))
+    });
+    // One address after the other is reserved, and the first one that cannot be ends it.
+    errors.take(1).collect()
+}
+
+/// The addresses that a write reserves: all, the second one of a service that gets two families, or none.
+fn address_requests(object: &Value, old: Option<&Value>) -> Vec<AddressRequest> {
+    if !has_address(object) {
+        return Vec::new();
     }
-    Some(cluster_ips(object).first().and_then(|ip| names::parse_ip_sloppy(ip)))
+    let families = texts(object, "ipFamilies");
+    let first = match old.filter(|old| !is_external_name(old)) {
+        None => 0,
+        Some(old) if !has_address(old) || is_settled_preference(object, old) => return Vec::new(),
+        Some(old) if texts(old, "ipFamilies").len() == 1 && families.len() == 2 => 1,
+        Some(_) => return Vec::new(),
+    };
+    let addresses = cluster_ips(object);
+    let requests = families.into_iter().enumerate().skip(first).map(|(index, family)| {
+        let address = addresses.get(index).and_then(|text| names::parse_ip_sloppy(text));
+        AddressRequest {
+            index,
+            family: if family == IpFamily::V6.name() {
+                IpFamily::V6
+            } else {
+                IpFamily::V4
+            },
+            address,
+        }
+    });
+    requests.collect()
 }
 
 fn address_error(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
@@ -76,6 +115,20 @@ fn invalid(object: &Value, error: Error) -> ApiError {
         kind: "Service".into(),
     };
     ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![error])
+}
+
+/// Puts an address into the place of `clusterIPs` that it was allocated for; the first one is `clusterIP`, too.
+fn set_address(object: &mut Value, index: usize, address: IpAddr) {
+    let text = Value::from(address.to_string());
+    let fields = struct_mut(object, "spec");
+    if index == 0 {
+        fields.insert("clusterIP".into(), text.clone());
+    }
+    let list = fields.entry("clusterIPs").or_insert_with(|| json!([]));
+    if let Value::Array(list) = list {
+        list.truncate(index);
+        list.push(text);
+    }
 }
 
 /// The answer if a certain thing was wanted: the client's error, unless the store failed.
@@ -105,40 +158,36 @@ impl Allocation {
     }
 
     async fn take(&self, new: &mut Value, old: Option<&Value>, taken: &mut Vec<String>) -> Result<(), ApiError> {
-        self.take_address(new, old, taken).await?;
+        self.take_addresses(new, old, taken).await?;
         self.take_node_ports(new, old, taken).await?;
         self.take_health_check_port(new, old, taken).await
     }
 
-    async fn take_address(
+    async fn take_addresses(
         &self,
         new: &mut Value,
         old: Option<&Value>,
         taken: &mut Vec<String>,
     ) -> Result<(), ApiError> {
-        let Some(wanted) = wanted_address(new, old) else {
-            return Ok(());
-        };
-        let (namespace, name) = (text_at(new, "/metadata/namespace"), text_at(new, "/metadata/name"));
-        let address = match wanted {
-            Some(address) => {
-                let reserved = self.addresses.reserve(address, namespace, name).await;
-                reserved.map_err(|why| refused(new, why, |why| address_error(new, address, why)))?;
-                address
+        for request in address_requests(new, old) {
+            let address = self.take_address(new, &request).await?;
+            taken.push(format!("{ADDRESS}{address}"));
+            if request.address.is_none() {
+                set_address(new, request.index, address);
             }
-            None => self
-                .addresses
-                .allocate(namespace, name)
-                .await
-                .map_err(|why| exhausted("serviceIP", why))?,
-        };
-        taken.push(format!("{ADDRESS}{address}"));
-        if wanted.is_none() {
-            let fields = struct_mut(new, "spec");
-            fields.insert("clusterIP".into(), address.to_string().into());
-            fields.insert("clusterIPs".into(), json!([address.to_string()]));
         }
         Ok(())
+    }
+
+    async fn take_address(&self, new: &Value, request: &AddressRequest) -> Result<IpAddr, ApiError> {
+        let (namespace, name) = (text_at(new, "/metadata/namespace"), text_at(new, "/metadata/name"));
+        if let Some(address) = request.address {
+            let reserved = self.addresses.reserve(address, namespace, name).await;
+            reserved.map_err(|why| refused(new, why, |why| address_error(new, address, why)))?;
+            return Ok(address);
+        }
+        let allocated = self.addresses.allocate(request.family, namespace, name).await;
+        allocated.map_err(|why| exhausted(&format!("serviceIP for Service {name:?}"), why))
     }
 
     async fn take_node_ports(

@@ -87,11 +87,10 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         if let Some(kept) = &kept {
             set_default(fields, "clusterIP", kept.clone());
         }
-        let is_same = fields.get("clusterIP") == kept.as_ref();
         let is_unset = fields
             .get("clusterIPs")
             .is_none_or(|list| list.as_array().is_none_or(Vec::is_empty));
-        if let Some(list) = spec(old).get("clusterIPs").filter(|_| is_same && is_unset) {
+        if let Some(list) = spec(old).get("clusterIPs").filter(|_| is_unset) {
             fields.insert("clusterIPs".into(), list.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! IP families of a cluster with one range of service addresses.
+//! IP families of services: what their fields say together, and what follows for those that are not set.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -7,135 +7,168 @@ use trireme_machinery::{
 };
 
 use super::{
-    fields::{NONE, cluster_ips, is_external_name, is_headless, needs_cluster_ip, same, shown_list, spec, texts},
+    fields::{
+        NONE, cluster_ips, is_external_name, is_headless, needs_cluster_ip, same, service_type, shown_list, spec, texts,
+    },
     validation::validate_service_cluster_ips_related_fields,
 };
 use crate::values::{entries, struct_mut, text};
 
-pub(super) const V4: &str = "IPv4";
-pub(super) const V6: &str = "IPv6";
+const V4: &str = "IPv4";
+const V6: &str = "IPv6";
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
 const NOT_ONCE_SET: &str = "may not change once set";
 
-/// Fills in `ipFamilies` and `ipFamilyPolicy`, or says why that cannot be; `family` is the one that the cluster has.
-pub(super) fn settle(object: &mut Value, old: Option<&Value>, family: &str) -> ErrorList {
+/// Fills in `ipFamilies` and `ipFamilyPolicy`, or says why that cannot be; `families` are those of the cluster, the
+/// default one first.
+///
+/// As upstream's `initIPFamilyFields`.
+pub(super) fn settle(object: &mut Value, old: Option<&Value>, families: &[&str]) -> ErrorList {
     if is_external_name(object) || old.is_some_and(|old| is_settled_preference(object, old)) {
         return ErrorList::new();
     }
-    if let Some(old) = old {
-        trim_on_downgrade(object, old);
-    }
+    set_policy(object, old);
     let mut errors = validate_service_cluster_ips_related_fields(object, old);
     if !errors.is_empty() {
         return errors;
     }
+    if let Some(old) = old {
+        if policy(object) == SINGLE {
+            trim_on_downgrade(object, old);
+        } else {
+            errors.extend(validate_no_silent_release(object, old));
+        }
+    }
     errors.extend(validate_ip_family_policy(object));
-    let families = infer(object, family, &mut errors);
+    let mut settled = infer(object, families, &mut errors);
     if !errors.is_empty() {
         return errors;
     }
-    let policy = text(spec(object), "ipFamilyPolicy").to_owned();
-    if is_selectorless_headless(object) {
-        write(
-            object,
-            headless_families(families, family, &policy),
-            if policy.is_empty() { REQUIRE } else { &policy },
-        );
-        return errors;
+    // Endpoints of a service without selector are made by hand and may be of any family.
+    let is_free = is_selectorless_headless(object);
+    if !is_free {
+        errors.extend(validate_families_of_cluster(object, &settled, families));
+        if !errors.is_empty() {
+            return errors;
+        }
     }
-    if policy == REQUIRE {
-        let path = Path::new("spec.ipFamilyPolicy");
-        errors.push(Error::invalid_str(
-            &path,
-            &policy,
-            "this cluster is not configured for dual-stack services",
-        ));
+    if settled.is_empty() {
+        settled.extend(families.first().map(|family| (*family).to_owned()));
     }
-    let path = Path::new("spec.ipFamilies");
-    for (index, wanted) in families.iter().enumerate().filter(|(_, wanted)| *wanted != family) {
-        errors.push(Error::invalid_str(
-            &path.index(index),
-            wanted,
-            "not configured on this cluster",
-        ));
-    }
-    if errors.is_empty() {
-        let families = if families.is_empty() {
-            vec![family.to_owned()]
+    if settled.len() == 1 && policy(object) != SINGLE && (is_free || families.len() == 2) {
+        let other = if settled.first().is_some_and(|first| first == V4) {
+            V6
         } else {
-            families
+            V4
         };
-        write(object, families, if policy.is_empty() { SINGLE } else { &policy });
+        settled.push(other.to_owned());
     }
+    struct_mut(object, "spec").insert("ipFamilies".into(), settled.into());
     errors
 }
 
-fn write(object: &mut Value, families: Vec<String>, policy: &str) {
-    let fields = struct_mut(object, "spec");
-    fields.insert("ipFamilies".into(), families.into());
-    fields.insert("ipFamilyPolicy".into(), policy.into());
+fn policy(object: &Value) -> &str {
+    text(spec(object), "ipFamilyPolicy")
+}
+
+/// A service without policy has the one that it had, or one that neither adds nor takes a family.
+fn set_policy(object: &mut Value, old: Option<&Value>) {
+    if !policy(object).is_empty() {
+        return;
+    }
+    let set = match old.map(policy).filter(|policy| !policy.is_empty()) {
+        Some(before) => before,
+        None if is_selectorless_headless(object) => REQUIRE,
+        None => SINGLE,
+    };
+    let set = set.to_owned();
+    struct_mut(object, "spec").insert("ipFamilyPolicy".into(), set.into());
 }
 
 /// A service that prefers two families is neither upgraded nor downgraded unless its own fields change.
-fn is_settled_preference(new: &Value, old: &Value) -> bool {
-    let prefers = |object: &Value| text(spec(object), "ipFamilyPolicy") == PREFER;
-    let is_plain = needs_cluster_ip(new) && needs_cluster_ip(old);
-    is_plain && prefers(new) && prefers(old) && same(new, old, "clusterIPs") && same(new, old, "ipFamilies")
+pub(super) fn is_settled_preference(new: &Value, old: &Value) -> bool {
+    let is_plain = needs_cluster_ip(new) && service_type(new) == service_type(old);
+    let prefers = policy(new) == PREFER && matches!(policy(old), "" | PREFER);
+    is_plain && prefers && same(new, old, "clusterIPs") && same(new, old, "ipFamilies")
 }
 
 /// A change to one family gives up the second one if the client left the lists as they were.
 fn trim_on_downgrade(new: &mut Value, old: &Value) {
-    let policy = |object: &Value| text(spec(object), "ipFamilyPolicy").to_owned();
-    let before = policy(old);
-    if before.is_empty() || before == SINGLE || policy(new) != SINGLE {
-        return;
-    }
     for name in ["clusterIPs", "ipFamilies"] {
         let is_same = same(new, old, name);
-        if let Some(list) = struct_mut(new, "spec")
-            .get_mut(name)
-            .and_then(Value::as_array_mut)
-            .filter(|_| is_same)
-        {
+        let list = struct_mut(new, "spec").get_mut(name).and_then(Value::as_array_mut);
+        if let Some(list) = list.filter(|_| is_same) {
             list.truncate(1);
         }
     }
 }
 
+/// A second family or address is given up by the policy, not by leaving it out.
+fn validate_no_silent_release(new: &Value, old: &Value) -> ErrorList {
+    let path = Path::new("spec.ipFamilyPolicy");
+    let lists = [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")];
+    let reduced = lists.into_iter().filter(|(name, _)| {
+        let left = texts(new, name).len();
+        left != 0 && left < texts(old, name).len()
+    });
+    let errors = reduced.map(|(_, what)| {
+        let why = format!("must be 'SingleStack' to release the secondary {what}");
+        Error::invalid_str(&path, policy(new), &why)
+    });
+    errors.collect()
+}
+
 fn validate_ip_family_policy(object: &Value) -> ErrorList {
-    let policy = text(spec(object), "ipFamilyPolicy");
-    if !matches!(policy, "" | SINGLE) {
+    if policy(object) != SINGLE {
         return ErrorList::new();
     }
     let path = Path::new("spec.ipFamilyPolicy");
-    let shown = shown_list(object, "ipFamilyPolicy");
-    let errors = ["clusterIPs", "ipFamilies"]
+    let lists = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")];
+    let errors = lists
         .into_iter()
-        .filter(|name| texts(object, name).len() == 2)
-        .map(|name| {
-            let why = format!("must be RequireDualStack or PreferDualStack when multiple '{name}' are specified");
-            Error::invalid(&path, shown, &why)
+        .filter(|(name, _)| texts(object, name).len() == 2)
+        .map(|(_, what)| {
+            let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+            Error::invalid_str(&path, SINGLE, &why)
         });
     errors.collect()
 }
 
+/// What services with a selector or an address ask for must be there.
+fn validate_families_of_cluster(object: &Value, asked: &[String], families: &[&str]) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if policy(object) == REQUIRE && families.len() < 2 {
+        let why = "this cluster is not configured for dual-stack services";
+        errors.push(Error::invalid_str(&Path::new("spec.ipFamilyPolicy"), REQUIRE, why));
+    }
+    let path = Path::new("spec.ipFamilies");
+    let absent = asked
+        .iter()
+        .enumerate()
+        .filter(|(_, family)| !families.contains(&family.as_str()));
+    errors.extend(
+        absent.map(|(index, family)| Error::invalid_str(&path.index(index), family, "not configured on this cluster")),
+    );
+    errors
+}
+
 /// The families that are given, and those of addresses that have none yet.
-fn infer(object: &Value, family: &str, errors: &mut ErrorList) -> Vec<String> {
-    let mut families: Vec<String> = texts(object, "ipFamilies").into_iter().map(str::to_owned).collect();
+fn infer(object: &Value, families: &[&str], errors: &mut ErrorList) -> Vec<String> {
+    let mut named: Vec<String> = texts(object, "ipFamilies").into_iter().map(str::to_owned).collect();
     let path = Path::new("spec.clusterIPs");
     for (index, ip) in cluster_ips(object)
         .into_iter()
         .enumerate()
         .take_while(|(_, ip)| *ip != NONE)
     {
-        if index < families.len() {
+        if index < named.len() {
             continue;
         }
         let own = family_of(ip);
-        if own == family {
-            families.push(own.to_owned());
+        if families.contains(&own) {
+            named.push(own.to_owned());
         } else {
             let why = format!("{own} is not configured on this cluster");
             errors.push(Error::invalid(
@@ -145,7 +178,7 @@ fn infer(object: &Value, family: &str, errors: &mut ErrorList) -> Vec<String> {
             ));
         }
     }
-    families
+    named
 }
 
 fn family_of(ip: &str) -> &'static str {
@@ -158,22 +191,6 @@ fn family_of(ip: &str) -> &'static str {
 
 fn is_selectorless_headless(object: &Value) -> bool {
     cluster_ips(object).first() == Some(&NONE) && entries(spec(object), "selector").next().is_none()
-}
-
-/// Sets the policy of services without selector, whose endpoints are made by hand and may have both families.
-fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> Vec<String> {
-    if families.is_empty() {
-        families.push(family.to_owned());
-    }
-    if families.len() < 2 && policy != SINGLE {
-        let other = if families.first().is_some_and(|first| first == V4) {
-            V6
-        } else {
-            V4
-        };
-        families.push(other.to_owned());
-    }
-    families
 }
 
 /// Validates a change of addresses or families between services that both have them.

@@ -28,7 +28,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     Strategy, WriteContext,
-    allocate::{AddressRange, PortRange},
+    allocate::{IpFamily, PortRange, ServiceRanges},
     strategy::MetadataChecks,
     subresource::SubresourceRole,
 };
@@ -42,7 +42,7 @@ use crate::{
 /// The kind's parts.
 pub(crate) fn kind(settings: &Settings) -> Kind {
     let strategy = Services {
-        addresses: settings.addresses.range(),
+        addresses: settings.addresses.ranges().clone(),
         ports: settings.ports.range(),
     };
     let allocation = allocation::Allocation::new(settings);
@@ -52,24 +52,21 @@ pub(crate) fn kind(settings: &Settings) -> Kind {
 }
 
 struct Services {
-    addresses: AddressRange,
+    addresses: ServiceRanges,
     ports: PortRange,
 }
 
 impl Services {
-    fn family(&self) -> &'static str {
-        if self.addresses.is_ipv4() {
-            families::V4
-        } else {
-            families::V6
-        }
+    fn settle_families(&self, object: &mut Value, old: Option<&Value>) -> ErrorList {
+        let families: Vec<&str> = self.addresses.families().map(IpFamily::name).collect();
+        families::settle(object, old, &families)
     }
 
     /// Validates the addresses and ports that a service asks for; if this fails no other error is reported.
-    fn validate_allocation(&self, object: &Value, old: Option<&Value>) -> ErrorList {
-        let mut errors = families::settle(&mut object.clone(), old, self.family());
+    fn validate_allocation(&self, context: &WriteContext, object: &Value, old: Option<&Value>) -> ErrorList {
+        let mut errors = self.settle_families(&mut object.clone(), old);
         if errors.is_empty() {
-            errors = allocation::validate_address_allocation(object, old, &self.addresses);
+            errors = allocation::validate_address_allocation(object, old, &self.addresses, context.dry_run);
         }
         if errors.is_empty() {
             errors = ports::validate_node_port_allocation(object, old, &self.ports);
@@ -99,7 +96,7 @@ impl Strategy for Services {
         object["status"] = json!({ "loadBalancer": {} });
         defaults::normalize_cluster_ips(object, None);
         // Its errors are found again by the validation, which is the place to tell of them.
-        families::settle(object, None, self.family());
+        self.settle_families(object, None);
     }
 
     fn canonicalize(&self, object: &mut Value) {
@@ -109,8 +106,8 @@ impl Strategy for Services {
         }
     }
 
-    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let refused = self.validate_allocation(object, None);
+    fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
+        let refused = self.validate_allocation(context, object, None);
         if refused.is_empty() {
             validation::validate_service(object, None)
         } else {
@@ -121,7 +118,7 @@ impl Strategy for Services {
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         defaults::keep_allocated(new, old);
         defaults::normalize_cluster_ips(new, Some(old));
-        families::settle(new, Some(old), self.family());
+        self.settle_families(new, Some(old));
         defaults::drop_by_type(new, old);
         keep_field(new, old, "status");
         if fields::service_type(new) != "LoadBalancer" {
@@ -129,8 +126,8 @@ impl Strategy for Services {
         }
     }
 
-    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let refused = self.validate_allocation(new, Some(old));
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let refused = self.validate_allocation(context, new, Some(old));
         if !refused.is_empty() {
             return refused;
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trireme_registry::{
     Strategy as _, WriteContext,
-    allocate::{AddressRange, Held, PortRange},
+    allocate::{Held, PortRange, ServiceRanges},
     request::UserInfo,
 };
 
@@ -14,7 +14,7 @@ use super::{
 };
 
 fn services() -> Services {
-    let addresses: AddressRange = "10.96.0.0/12".parse().expect("a range");
+    let addresses = ServiceRanges::fixed(["10.96.0.0/12".parse().expect("a range")]);
     let ports: PortRange = "30000-32767".parse().expect("a range");
     Services { addresses, ports }
 }
@@ -146,8 +146,8 @@ fn invalid_services_are_refused() {
         (
             json!({"clusterIP": "192.0.2.1", "ports": [{"port": 80}]}),
             &[
-                "spec.clusterIPs: Invalid value: [\"192.0.2.1\"]: failed to allocate IP 192.0.2.1: the provided IP \
-                 (192.0.2.1) is not in the valid range. The range of valid IPs is 10.96.0.0/12",
+                "spec.clusterIPs: Invalid value: [\"192.0.2.1\"]: failed to allocate IP 192.0.2.1: the provided \
+                 network does not match the current range",
             ],
         ),
         (

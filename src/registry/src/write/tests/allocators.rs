@@ -5,7 +5,7 @@ use trireme_actors::{Clock, testkit::run, topology::Topology};
 use trireme_storage::Storage;
 
 use crate::{
-    allocate::{AddressAllocator, AllocateError, PortAllocator},
+    allocate::{AddressAllocator, AllocateError, IpFamily, PortAllocator, ServiceRanges},
     fixtures::open_store,
 };
 
@@ -14,7 +14,7 @@ fn addresses(store: &Arc<dyn Storage>, range: &str) -> AddressAllocator {
         store.clone(),
         Clock::system(),
         "/registry/ipaddresses",
-        range.parse().expect("it is a range"),
+        ServiceRanges::fixed([range.parse().expect("it is a range")]),
     )
 }
 
@@ -44,7 +44,7 @@ fn an_address_has_one_winner_and_is_free_when_given_back() {
             .await;
         assert_eq!(
             outside.map_err(|error| error.to_string()),
-            Err("the provided IP (10.97.0.7) is not in the valid range. The range of valid IPs is 10.96.0.0/28".into())
+            Err("the provided network does not match the current range".into())
         );
     });
 }
@@ -55,20 +55,29 @@ fn a_range_of_addresses_is_handed_out_to_the_last() {
         let (_dir, store) = open_store();
         let store: Arc<dyn Storage> = store;
         let allocator = addresses(&store, "10.96.0.0/28");
-        let all = join_all((0..13).map(|_| allocator.allocate("ns", "a"))).await;
+        let all = join_all((0..13).map(|_| allocator.allocate(IpFamily::V4, "ns", "a"))).await;
         let given: BTreeSet<IpAddr> = all
             .into_iter()
             .map(|given| given.expect("there is one for each"))
             .collect();
         assert_eq!(given.len(), 13, "no address is given twice");
         assert!(
-            !given.contains(&allocator.range().first()),
+            !given.contains(&"10.96.0.1".parse().expect("an address")),
             "the first is not for everybody"
         );
-        assert_eq!(allocator.allocate("ns", "a").await, Err(AllocateError::Full));
+        assert_eq!(
+            allocator.allocate(IpFamily::V4, "ns", "a").await,
+            Err(AllocateError::Full)
+        );
         let one = given.first().expect("there are some").to_string();
         allocator.release(&one).await.expect("the store answers");
-        assert_eq!(allocator.allocate("ns", "a").await.map(|ip| ip.to_string()), Ok(one));
+        assert_eq!(
+            allocator
+                .allocate(IpFamily::V4, "ns", "a")
+                .await
+                .map(|ip| ip.to_string()),
+            Ok(one)
+        );
     });
 }
 

@@ -13,7 +13,8 @@ fn allocation() -> (TempDir, Allocation) {
     (dir, Allocation::new(&settings))
 }
 
-fn service(spec: Value) -> Value {
+fn service(mut spec: Value) -> Value {
+    spec["ipFamilies"] = json!(["IPv4"]);
     json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
 }
 
@@ -59,7 +60,7 @@ async fn what_is_taken_is_refused_until_it_is_given_back() {
         .expect_err("no address is left");
     assert_eq!(
         error.message,
-        "Internal error occurred: failed to allocate a serviceIP: range is full"
+        "Internal error occurred: failed to allocate a serviceIP for Service \"s\": range is full"
     );
     allocation.release(&first).await;
     created(&allocation, spec).await.expect("all was given back");
