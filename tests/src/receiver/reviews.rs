@@ -90,7 +90,11 @@ impl Known {
 
 /// A value within a text, as the recordings have it.
 fn in_text(value: &Value) -> String {
-    if value.is_null() { "None".to_owned() } else { plain_text(value) }
+    if value.is_null() {
+        "None".to_owned()
+    } else {
+        plain_text(value)
+    }
 }
 
 /// The objects of a conversion review in the version that is wished, by the rules of that version.
@@ -127,7 +131,13 @@ fn follow(rule: &Value, object: &mut Value) {
 /// Takes a field out, and the object that it was in if nothing is left of that.
 fn taken(object: &mut Value, place: &str) -> Option<Value> {
     let (parent, key) = place.rsplit_once('.').unwrap_or(("", place));
-    let pointer = |place: &str| place.split('.').filter(|key| !key.is_empty()).map(|key| format!("/{key}")).collect();
+    let pointer = |place: &str| {
+        place
+            .split('.')
+            .filter(|key| !key.is_empty())
+            .map(|key| format!("/{key}"))
+            .collect()
+    };
     let at: String = pointer(parent);
     let fields = object.pointer_mut(&at)?.as_object_mut()?;
     let value = fields.remove(key)?;

@@ -63,11 +63,7 @@ impl Hooks {
     ///
     /// # Errors
     /// If they have errors and the webhook fails closed.
-    pub(super) async fn conditions_hold(
-        &self,
-        kind: WebhookKind,
-        question: Question<'_>,
-    ) -> Result<bool, ApiError> {
+    pub(super) async fn conditions_hold(&self, kind: WebhookKind, question: Question<'_>) -> Result<bool, ApiError> {
         let Question {
             attributes,
             webhook,
@@ -85,7 +81,11 @@ impl Hooks {
         let mut review = review(attributes, matched, objects, ReviewVersion::V1, "");
         let request = review["request"].take();
         let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
-        let evaluate = || webhook.conditions.evaluate(&request, &authority, request_resource(attributes));
+        let evaluate = || {
+            webhook
+                .conditions
+                .evaluate(&request, &authority, request_resource(attributes))
+        };
         let outcome = authority.evaluate(evaluate).await;
         match outcome {
             ConditionOutcome::Hold => Ok(true),

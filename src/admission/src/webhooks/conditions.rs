@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use trireme_cel::{
-    Activation, AdmissionVariables, Authorizer, Budget, Check, Environment, EvalError, MATCH_CONDITIONS_BUDGET, Program,
-    authority,
+    Activation, AdmissionVariables, Authorizer, Budget, Check, Environment, EvalError, MATCH_CONDITIONS_BUDGET,
+    Program, authority,
 };
 
 /// The conditions of a webhook.
