@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use crate::recorded::{dig, plain_text};
+use crate::value_paths::{dig, plain_text};
 
 /// The name of objects by which scenarios find out that their configuration is active.
 const PROBE: &str = "ready";
