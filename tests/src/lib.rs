@@ -19,7 +19,7 @@
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`audit_receiver`] | takes audit events, or refuses to |
 //! | [`review_hook`] | a webhook that answers reviews as it is told |
-//! | [`receiver`] | a scripted HTTPS server: aggregated APIs |
+//! | [`receiver`] | a scripted HTTPS server: webhooks and aggregated APIs |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
@@ -39,6 +39,7 @@ pub mod receiver;
 pub mod recorded;
 pub mod review_hook;
 pub mod server;
+mod value_paths;
 pub mod websocket;
 pub mod wire;
 

@@ -6,6 +6,9 @@ mod with_files;
 #[path = "reference/audited.rs"]
 mod audited;
 
+#[path = "reference/extended.rs"]
+mod extended;
+
 #[path = "reference/dual_stack.rs"]
 mod dual_stack;
 
@@ -22,7 +25,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1432;
+const RECORDED: usize = 1545;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -444,6 +447,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(with_files::WITH_PLUGIN_CONFIGURATION)
         .chain(with_files::WITH_IMAGE_POLICY)
         .chain(with_files::WITH_ALWAYS_DENY)
+        .chain(extended::WEBHOOKS)
         .chain(dual_stack::WITH_TWO_FAMILIES)
         .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())

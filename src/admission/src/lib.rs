@@ -9,6 +9,7 @@ mod always_admit;
 mod always_deny;
 mod always_pull_images;
 mod attributes;
+mod authority;
 mod certificate_subject_restriction;
 mod chain;
 mod configuration;

@@ -296,6 +296,7 @@ impl PluginParts<'_> {
             clock: self.system.clock().clone(),
             namespaces: self.namespaces.clone(),
             services: self.services.clone(),
+            permissions: Arc::clone(self.permissions),
         }
     }
 }

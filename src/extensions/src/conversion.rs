@@ -9,9 +9,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_http::client::{
-    Body, Call, Client, Endpoint, Method, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
+    Body, Call, Client, Endpoint, Method, RemoteAnswer, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
 };
-use trireme_machinery::{ApiError, GroupVersion, Reason, webhook_address::WebhookAddress};
+use trireme_machinery::{
+    ApiError, GroupVersion, Reason, WebhookStatus, webhook_address::WebhookAddress, webhook_answer::read_answer,
+};
 use trireme_registry::{Converter, ObjectSchema as _, ServiceResolver};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};
@@ -100,25 +102,16 @@ impl ConversionWebhook {
             tls: Some(self.tls.clone()),
             timeout: Some(PATIENCE),
             max_body_bytes: Some(MOST_BYTES),
-            ..Call::new(endpoint, request)
+            ..Call::new(endpoint.clone(), request)
         };
         let response = self
             .client
             .send(call)
             .await
-            .map_err(|error| failed(error.to_string()))?;
-        let status = response.status();
-        let body = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(|error| failed(error.to_string()))?;
-        if !status.is_success() {
-            return Err("an error on the server (\"unknown\") has prevented the request from succeeding".to_owned());
-        }
-        let answer: Value = serde_json::from_slice(&body)
-            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-        Ok(answer)
+            .map_err(|error| failed(error.as_net_http(&endpoint)))?;
+        let answer = RemoteAnswer::read(response).await;
+        let answer = answer.map_err(|error| failed(error.as_net_http(&endpoint)))?;
+        read_answer(answer.code, &answer.content_type, &answer.body).map_err(|error| error.message)
     }
 
     /// The objects of an answer, if it is one to the review of this uid.
@@ -173,6 +166,16 @@ impl ConversionWebhook {
         }
         Ok(checked)
     }
+}
+
+/// An error with a code and no reason, as kube-apiserver tells what goes wrong with a conversion.
+fn failed_conversion(message: String) -> ApiError {
+    let mut error = ApiError::new(Reason::InternalError, message);
+    error.webhook_status = Some(Box::new(WebhookStatus {
+        code: 500,
+        reason: String::new(),
+    }));
+    error
 }
 
 fn text(object: &Value, pointer: &str) -> String {
@@ -258,7 +261,7 @@ impl Converter for ConversionWebhook {
             let kind = format!("{from}, Kind={kind}");
             self.call(objects, to)
                 .await
-                .map_err(|why| ApiError::new(Reason::InternalError, format!("conversion webhook for {kind} {why}")))
+                .map_err(|why| failed_conversion(format!("conversion webhook for {kind} {why}")))
         })
     }
 }

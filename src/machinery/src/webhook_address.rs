@@ -62,11 +62,20 @@ impl WebhookAddress {
         }
     }
 
-    /// The path, with a slash in front.
+    /// The path, with a slash in front and none at the end, `.` and `..` followed, as kube-apiserver calls it.
     pub fn path(&self) -> String {
         let (Self::Url { path, .. } | Self::Service { path, .. }) = self;
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("{slash}{path}")
+        let mut kept = Vec::new();
+        for step in path.split('/') {
+            match step {
+                "" | "." => {}
+                ".." => {
+                    kept.pop();
+                }
+                step => kept.push(step),
+            }
+        }
+        format!("/{}", kept.join("/"))
     }
 }
 
@@ -161,6 +170,7 @@ mod tests {
         };
         assert_eq!(read(json!({"url": "https://a:8443/x/y"})), "https://a:8443 /x/y");
         assert_eq!(read(json!({"url": "https://a"})), "https://a /");
+        assert_eq!(read(json!({"url": "https://a//x/./y/../z%20/"})), "https://a /x/z%20");
         let service = json!({"service": {"namespace": "n", "name": "s", "path": "p"}});
         assert_eq!(read(service), "https://s.n.svc:443 /p");
         assert!(WebhookAddress::read(&json!({})).is_err());

@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::{Answer, Body, Client, Request};
 use crate::server::ADMIN_TOKEN;
+use crate::value_paths::{dig, plain_text};
 use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
@@ -449,19 +450,6 @@ fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
             .into(),
         other => other.clone(),
     }
-}
-
-/// Follows `a.b.0.c`: dots separate keys, numbers index lists.
-fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(value, |value, part| match value {
-        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-        Value::Object(fields) => fields.get(part),
-        _ => None,
-    })
-}
-
-fn plain_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn compare(want: &Value, got: &Value, path: &str, differences: &mut Vec<String>) {

@@ -61,6 +61,11 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"serverAddress: \S+", "serverAddress: <address>"),
     (r"(X509SHA256=)[0-9a-f]{64}", "${1}<hash>"),
     (r"\bgen-[a-z0-9]{5}\b", "gen-<rand>"),
+    // Any of the webhooks that wait for this object may be the first.
+    (
+        r#"admission webhook "[^"]*" denied the request: ready$"#,
+        r#"admission webhook "<any>" denied the request: ready"#,
+    ),
     (r"(kube-api-access-)[a-z0-9]{5}", "${1}<rand>"),
     (
         r"\b(too old resource version: |Too large resource version: |current: )\d+( \(\d+\))?",

@@ -7,8 +7,11 @@ use trireme_cel::{Activation, Check, authority};
 use trireme_machinery::ApiError;
 use trireme_registry::{Attributes, request::Subresource};
 
-use super::authority::{RequestAuthority, request_resource};
-use crate::{admission_request::admission_request, matching::MatchedKind};
+use crate::{
+    admission_request::admission_request,
+    authority::{RequestAuthority, request_resource},
+    matching::MatchedKind,
+};
 
 static NULL: Value = Value::Null;
 

@@ -12,14 +12,13 @@ use trireme_registry::{Admission, Attributes, Readiness, View, WriteRequest};
 
 use super::{
     PolicyParts,
-    authority::RequestAuthority,
     input::{PolicyInput, VersionedObjects},
     mutation::{MutationChange, Mutations},
     params::ParamError,
     policy::{Binding, Policy},
     snapshot::{BoundPolicy, PolicySet},
 };
-use crate::{attributes::forbidden, matching::MatchedKind};
+use crate::{attributes::forbidden, authority::RequestAuthority, matching::MatchedKind};
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
 

@@ -9,14 +9,13 @@ use trireme_registry::{Admission, Attributes, Readiness, View, WriteRequest};
 
 use super::{
     PolicyParts,
-    authority::RequestAuthority,
     input::{PolicyInput, VersionedObjects},
     params::ParamError,
     policy::{Binding, Policy},
     snapshot::{BoundPolicy, PolicySet},
     validation::{FailedValidation, Validated, Validations},
 };
-use crate::{attributes::forbidden, matching::MatchedKind};
+use crate::{attributes::forbidden, authority::RequestAuthority, matching::MatchedKind};
 
 /// The plugin.
 pub(crate) struct ValidatingPolicies {

@@ -11,7 +11,10 @@ use super::{
     review::{ReviewedObjects, review},
     verdict::{HookFailure, WebhookVerdict},
 };
-use crate::matching::{self, MatchedKind};
+use crate::{
+    authority::{RequestAuthority, request_resource},
+    matching::{self, MatchedKind},
+};
 
 /// A webhook that is to be asked, and the form in which it sees the write.
 #[derive(Clone, Copy)]
@@ -60,7 +63,7 @@ impl Hooks {
     ///
     /// # Errors
     /// If they have errors and the webhook fails closed.
-    pub(super) fn conditions_hold(&self, kind: WebhookKind, question: Question<'_>) -> Result<bool, ApiError> {
+    pub(super) async fn conditions_hold(&self, kind: WebhookKind, question: Question<'_>) -> Result<bool, ApiError> {
         let Question {
             attributes,
             webhook,
@@ -76,7 +79,14 @@ impl Hooks {
             operation: matching::operation_name(attributes.operation),
         };
         let mut review = review(attributes, matched, objects, ReviewVersion::V1, "");
-        let outcome = webhook.conditions.evaluate(&review["request"].take());
+        let request = review["request"].take();
+        let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
+        let evaluate = || {
+            webhook
+                .conditions
+                .evaluate(&request, &authority, request_resource(attributes))
+        };
+        let outcome = authority.evaluate(evaluate).await;
         match outcome {
             ConditionOutcome::Hold => Ok(true),
             ConditionOutcome::Errors(why) if !webhook.fails_open => {

@@ -1,12 +1,13 @@
 //! Match conditions: expressions that say which of the matching requests a webhook is asked about
 //! (`k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions`). Compiled once per change of a configuration.
-//!
-//! They do not see `authorizer` yet: a condition that speaks of it has an error.
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
-use trireme_cel::{Activation, AdmissionVariables, Budget, Environment, EvalError, MATCH_CONDITIONS_BUDGET, Program};
+use trireme_cel::{
+    Activation, AdmissionVariables, Authorizer, Budget, Check, Environment, EvalError, MATCH_CONDITIONS_BUDGET,
+    Program, authority,
+};
 
 /// The conditions of a webhook.
 pub(super) struct MatchConditions(Vec<MatchCondition>);
@@ -53,13 +54,15 @@ impl MatchConditions {
         self.0.is_empty()
     }
 
-    /// Evaluates the conditions of a request, given as it is in a review.
-    pub(super) fn evaluate(&self, request: &Value) -> ConditionOutcome {
+    /// Evaluates the conditions of a request, given as it is in a review. `resource` is what the request is for.
+    pub(super) fn evaluate(&self, request: &Value, authorizer: &dyn Authorizer, resource: Check) -> ConditionOutcome {
         let object = |name: &str| request.get(name).unwrap_or(&Value::Null);
         let activation = Activation::new()
             .with_json("object", object("object"))
             .with_json("oldObject", object("oldObject"))
-            .with_json("request", request);
+            .with_json("request", request)
+            .with_value("authorizer", authority(authorizer, Check::default()))
+            .with_value("authorizer.requestResource", authority(authorizer, resource));
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
         let mut errors = Vec::new();
         for condition in &self.0 {
@@ -98,6 +101,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use trireme_cel::Decision;
+
+    /// Allows to get, and nothing else.
+    struct Reader;
+
+    impl Authorizer for Reader {
+        fn authorize(&self, check: &Check) -> Decision {
+            Decision {
+                allowed: format!("{check:?}").contains("\"get\""),
+                ..Decision::default()
+            }
+        }
+    }
 
     #[test]
     fn one_that_is_false_decides_whatever_errors_others_have() {
@@ -107,7 +123,7 @@ mod tests {
                 .map(|text| json!({"name": "n", "expression": text}))
                 .collect();
             let request = json!({"operation": "CREATE", "object": {"data": {"a": "1"}}});
-            MatchConditions::read(Some(&items)).evaluate(&request)
+            MatchConditions::read(Some(&items)).evaluate(&request, &Reader, Check::default())
         };
         assert_eq!(
             outcome(&["object.data.a == '1'", "request.operation == 'CREATE'"]),
@@ -120,5 +136,8 @@ mod tests {
             ConditionOutcome::Errors(error.to_owned())
         );
         assert_eq!(outcome(&["oldObject == null"]), ConditionOutcome::Hold);
+        let check = |verb: &str| format!("authorizer.group('').resource('pods').check('{verb}').allowed()");
+        assert_eq!(outcome(&[&check("get")]), ConditionOutcome::Hold);
+        assert_eq!(outcome(&[&check("delete")]), ConditionOutcome::Fail);
     }
 }

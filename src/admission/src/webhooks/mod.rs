@@ -30,7 +30,7 @@ use trireme_registry::{
 };
 
 use self::configuration::{Configuration, WebhookKind};
-use crate::{matching, namespaces::Namespaces};
+use crate::{matching, namespaces::Namespaces, permissions::Permissions};
 
 /// The parts that both plugins are made of.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub(crate) struct WebhookParts {
     pub(crate) clock: Clock,
     pub(crate) namespaces: Namespaces,
     pub(crate) services: ServiceResolver,
+    /// What `authorizer` asks in match conditions.
+    pub(crate) permissions: Arc<dyn Permissions>,
 }
 
 /// The configured webhooks of one kind, and what calling them takes.

@@ -92,7 +92,7 @@ impl MutatingWebhooks {
             matched,
             objects: &objects,
         };
-        if !self.hooks.conditions_hold(WebhookKind::Mutating, question)? {
+        if !self.hooks.conditions_hold(WebhookKind::Mutating, question).await? {
             return Ok(false);
         }
         let started = self.hooks.parts.clock.now();

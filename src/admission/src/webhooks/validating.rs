@@ -86,7 +86,7 @@ impl ValidatingWebhooks {
                 matched: &matched,
                 objects: &objects,
             };
-            if !self.hooks.conditions_hold(WebhookKind::Validating, question)? {
+            if !self.hooks.conditions_hold(WebhookKind::Validating, question).await? {
                 continue;
             }
             matching.push(Matching {

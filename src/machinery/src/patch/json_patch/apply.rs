@@ -22,8 +22,18 @@ fn failed(why: impl Into<String>) -> PatchError {
 }
 
 fn missing(operation: &str, path: &str) -> PatchError {
+    let quoted = match operation {
+        "add" | "remove" => format!("\"{path}\""),
+        _ => path.to_owned(),
+    };
     failed(format!(
-        "{operation} operation does not apply: path \"{path}\" is missing"
+        "{operation} operation does not apply: doc is missing path: {quoted}: missing value"
+    ))
+}
+
+fn missing_key(operation: &str, path: &str) -> PatchError {
+    failed(format!(
+        "{operation} operation does not apply: doc is missing key: {path}: missing value"
     ))
 }
 
@@ -63,7 +73,7 @@ impl PatchedDocument {
                 self.add(kind, path, value)
             }
             "test" => self.test(path()?, &operation.value),
-            other => Err(failed(format!("unexpected kind of operation: {other}"))),
+            other => Err(failed(format!("Unexpected kind: {other}"))),
         }
     }
 
@@ -130,8 +140,8 @@ impl PatchedDocument {
             Value::Object(fields) => fields.entry(last).or_insert(Value::Null),
             Value::Array(items) => index(&last, items.len())
                 .and_then(|at| items.get_mut(at))
-                .ok_or_else(|| missing("replace", path))?,
-            _ => return Err(missing("replace", path)),
+                .ok_or_else(|| missing_key("replace", path))?,
+            _ => return Err(missing_key("replace", path)),
         };
         *place = value;
         Ok(())
@@ -173,7 +183,7 @@ impl PatchedDocument {
         } else {
             Err(PatchError {
                 kind: PatchErrorKind::TestFailed,
-                ..failed(format!("testing value {path} failed"))
+                ..failed(format!("testing value {path} failed: test failed"))
             })
         }
     }

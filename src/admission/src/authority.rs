@@ -15,7 +15,7 @@ use trireme_registry::{Attributes, request::UserInfo};
 use crate::{matching, permissions::Permissions};
 
 /// The authorizer of one request.
-pub(super) struct RequestAuthority<'a> {
+pub(crate) struct RequestAuthority<'a> {
     permissions: &'a dyn Permissions,
     user: &'a UserInfo,
     answers: Mutex<Answers>,
@@ -28,7 +28,8 @@ struct Answers {
 }
 
 impl<'a> RequestAuthority<'a> {
-    pub(super) fn new(permissions: &'a dyn Permissions, user: &'a UserInfo) -> Self {
+    /// Of the user of a request.
+    pub(crate) fn new(permissions: &'a dyn Permissions, user: &'a UserInfo) -> Self {
         Self {
             permissions,
             user,
@@ -37,7 +38,7 @@ impl<'a> RequestAuthority<'a> {
     }
 
     /// Evaluates until no question is open.
-    pub(super) async fn evaluate<T>(&self, evaluate: impl Fn() -> T) -> T {
+    pub(crate) async fn evaluate<T>(&self, evaluate: impl Fn() -> T) -> T {
         loop {
             let evaluated = evaluate();
             let open = std::mem::take(&mut self.answers().open);
@@ -99,7 +100,7 @@ fn service_account(namespace: &str, name: &str) -> UserInfo {
 }
 
 /// `authorizer.requestResource`: the resource of the request.
-pub(super) fn request_resource(attributes: &Attributes) -> Check {
+pub(crate) fn request_resource(attributes: &Attributes) -> Check {
     Check {
         object: CheckObject::Resource(Box::new(ResourceCheck {
             group: attributes.resource.group.to_string(),

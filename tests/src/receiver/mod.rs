@@ -1,10 +1,14 @@
-//! A scripted HTTPS server: the other end of aggregated APIs in recorded scenarios and in tests.
+//! A scripted HTTPS server: the other end of webhooks, conversion and aggregated APIs in recorded scenarios and in tests.
 //!
 //! A script is a list of entries, tried in order; the first that fits a request answers it. Of an entry: `path` (a trailing `*`
 //! fits any rest), `method`, `match` (values of headers), `times` (answers so many requests); `status`, `headers`, `body` (JSON)
 //! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow), `close` (no answer); `record: false`
-//! (not remembered), `show` (headers to remember). In texts `${path}` and `${query}` are those of the request. An answer with
-//! 101 is followed by an echo.
+//! (not remembered), `show` (headers to remember), `delay` (seconds before the answer); `review` (the response of a review, whose
+//! `patch` is a list) and `convert` (rules by version, see `reviews`). In texts `${path}` and `${query}` are those of the request,
+//! and `${a.b.0.c}` is a field of its JSON body. An answer with 101 is followed by an echo. Reviews of an object named `ready` are
+//! always denied and not remembered: scenarios wait for that.
+
+mod reviews;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -101,6 +105,9 @@ impl Receiver {
             (self.ca_bundle(), "<hookCA>"),
             (self.other_ca_bundle(), "<otherCA>"),
             (format!("127.0.0.1:{}", self.port), "127.0.0.1:<hook>"),
+            (format!("localhost:{}", self.port), "localhost:<hook>"),
+            (format!("[::1]:{}", self.port), "[::1]:<hook>"),
+            (format!(".svc:{}", self.port), ".svc:<hook>"),
         ]
     }
 }
@@ -154,6 +161,12 @@ impl Incoming {
 
     fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The body, or its text where it is no JSON.
+    fn json(&self) -> Value {
+        let text = || String::from_utf8_lossy(&self.body).into_owned().into();
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| text())
     }
 
     fn query(&self) -> &str {
@@ -220,19 +233,18 @@ impl State {
             return Ok(());
         };
         let shows_certificate = stream.get_ref().conn.peer_certificates().is_some();
-        let entry = self.take(&request, shows_certificate);
+        let probed = reviews::of_probe(&request.json());
+        let entry = probed.unwrap_or_else(|| self.take(&request, shows_certificate));
+        if let Some(seconds) = entry["delay"].as_f64() {
+            // Part of the script: this receiver is slow.
+            thread::sleep(Duration::from_secs_f64(seconds));
+        }
         if entry["close"] == true {
             return Ok(());
         }
         let status = entry["status"].as_u64().unwrap_or(200);
-        let fill = |text: &str| {
-            text.replace("${path}", request.path())
-                .replace("${query}", request.query())
-        };
-        let text = match entry.get("body") {
-            Some(body) => fill(&body.to_string()),
-            None => fill(entry["raw"].as_str().unwrap_or_default()),
-        };
+        let fill = |text: &str| reviews::fill_text(text, request.path(), request.query());
+        let text = reviews::text_of(&entry, &request.json(), request.path(), request.query());
         let mut headers = Map::from_iter([
             ("Content-Type".to_owned(), json!("application/json")),
             ("Connection".to_owned(), json!("close")),
@@ -304,8 +316,7 @@ impl State {
 fn noted(request: &Incoming, entry: &Value, shows_certificate: bool) -> Value {
     let mut noted = json!({ "method": request.method, "path": request.target });
     if !request.body.is_empty() {
-        let text = || String::from_utf8_lossy(&request.body).into_owned().into();
-        noted["body"] = serde_json::from_slice(&request.body).unwrap_or_else(|_| text());
+        noted["body"] = request.json();
     }
     if let Some(names) = entry["show"].as_array() {
         let shown = names.iter().filter_map(Value::as_str).map(|name| {

@@ -1,0 +1,21 @@
+//! Recorded scenarios of webhooks, with what they are asked.
+
+use trireme_tests::StoreChoice;
+
+use super::{NODE_AND_RBAC, check, files};
+
+/// Recorded files of webhooks, which a scripted receiver stands for.
+pub(super) const WEBHOOKS: &[&str] = &["hooks/mutating-webhooks", "hooks/validating-webhooks"];
+
+/// The share of the scenarios that must match in every step, what the receiver got included, in per cent.
+const LEAST_OF_WEBHOOKS_PERCENT: usize = 90;
+
+#[test]
+fn webhooks_are_asked_about_writes_as_by_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WEBHOOKS),
+        &[NODE_AND_RBAC],
+        LEAST_OF_WEBHOOKS_PERCENT,
+    );
+}
