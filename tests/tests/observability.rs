@@ -45,6 +45,7 @@ fn probes_show_the_checks_that_are_looked_for_in_kube_apiserver() {
             own,
             "poststarthook/start-apiserver-admission-initializer",
             "poststarthook/generic-apiserver-start-informers",
+            "poststarthook/storage-readiness",
             "poststarthook/start-apiextensions-informers",
             "poststarthook/start-apiextensions-controllers",
             "poststarthook/crd-informer-synced",

@@ -65,7 +65,7 @@ pub(crate) fn health(watched: Watched) -> Health {
         replicas,
         group: _,
     } = watched;
-    let (readiness, caches, informers) = (store.clone(), store.clone(), store.clone());
+    let [readiness, caches, informers, storage] = std::array::from_fn(|_| store.clone());
     let health = Health::new()
         // Without it the process would not have got as far as to answer.
         .check("log", Probes::All, || Ok(()))
@@ -86,6 +86,10 @@ pub(crate) fn health(watched: Watched) -> Health {
             (
                 "poststarthook/generic-apiserver-start-informers",
                 Box::new(move || informers.check_caches().is_ok()),
+            ),
+            (
+                "poststarthook/storage-readiness",
+                Box::new(move || storage.check_caches().is_ok()),
             ),
             (
                 "poststarthook/start-apiextensions-informers",
