@@ -117,6 +117,38 @@ fn what_is_defined_on_one_replica_is_served_changed_and_removed_on_all() {
     assert_eq!(list["items"], json!([]), "{list}");
 }
 
+#[test]
+fn requests_out_of_scope_are_answered_by_nobody() {
+    let server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
+    let client = server.client();
+    send(&client, "POST", DEFINITIONS, &definition());
+    let mut of_cluster = definition();
+    of_cluster["metadata"]["name"] = "hulls.example.com".into();
+    of_cluster["spec"]["scope"] = "Cluster".into();
+    of_cluster["spec"]["names"] = json!({"plural": "hulls", "kind": "Hull"});
+    send(&client, "POST", DEFINITIONS, &of_cluster);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    for path in ["/apis/example.com/v1/widgets", "/apis/example.com/v1/hulls"] {
+        until("the resource is served", PATIENCE, || code(&client, path) == 200);
+    }
+    for (method, path) in [
+        ("POST", "widgets"),
+        ("DELETE", "widgets"),
+        ("GET", "widgets/a"),
+        ("POST", "namespaces/default/hulls"),
+        ("GET", "namespaces/default/hulls"),
+        ("DELETE", "namespaces/default/hulls/a"),
+    ] {
+        let answer = client.json(method, &format!("/apis/example.com/v1/{path}"), &widget);
+        let answer = answer.expect("the server answers");
+        assert_eq!(
+            (answer.code, answer.text().as_str()),
+            (404, "404 page not found\n"),
+            "{method} {path}"
+        );
+    }
+}
+
 /// A hundred definitions one after the other: each is established, and what is not concerned goes on being answered.
 #[test]
 fn many_definitions_do_not_hold_each_other_up() {

@@ -25,7 +25,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1545;
+const RECORDED: usize = 1547;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -120,6 +120,8 @@ const WITH_ALL_VERSIONS: &[&str] = &[
 const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 /// Recorded files of the plugin that makes namespaces.
 const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
+/// Recorded files of the plugin that asks for namespaces and lets them end as they like.
+const WITH_NAMESPACE_EXISTS: &[&str] = &["admission-nsexists/namespaceexists"];
 
 /// Recorded files of issuers of JWTs.
 const WITH_ISSUERS: &[&str] = &["auth-modes/jwt"];
@@ -274,6 +276,21 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
     );
 }
 
+#[test]
+fn namespaces_that_end_take_objects_where_nobody_forbids_it() {
+    let flags = [
+        ALL_PLUGINS,
+        "--enable-admission-plugins=NamespaceExists",
+        "--disable-admission-plugins=NamespaceLifecycle",
+    ];
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_NAMESPACE_EXISTS),
+        &flags,
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
 /// The recorded configuration of authorizers.
 const AUTHORIZERS: &str = r#"
 apiVersion: apiserver.config.k8s.io/v1
@@ -407,6 +424,7 @@ fn every_recorded_file_can_be_read() {
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "admission-nsexists",
         "admission-alwaysdeny",
         "admission-config",
         "admission-imagepolicy",
@@ -439,6 +457,7 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
+        .chain(WITH_NAMESPACE_EXISTS)
         .chain(WITH_ALL_VERSIONS)
         .chain(WITH_REVIEW_WEBHOOKS)
         .chain(WITH_ISSUERS)

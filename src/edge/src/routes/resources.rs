@@ -13,7 +13,7 @@ use crate::{
     exchange::{Current, Exchange},
     handlers::{self, Call, virtual_resource},
     metrics,
-    request_info::{RequestVerb, is_segment},
+    request_info::{RequestInfo, RequestVerb, is_segment},
     respond::{self, Answered},
     status,
     status::not_implemented,
@@ -37,6 +37,9 @@ pub(super) async fn dispatch(
         }
         return respond::finish(&exchange, Err(status::resource_not_found()));
     };
+    if served.definition.is_custom && !is_in_scope(info, served.definition) {
+        return status::page_not_found();
+    }
     // It was authorized as `proxy`, so nothing else may come of it.
     if info.verb == RequestVerb::Proxy {
         return respond::finish(&exchange, Err(status::resource_not_found()));
@@ -118,6 +121,14 @@ fn call(exchange: Current, api: Shared, http: HttpRequest, route: Route, subreso
         route,
         subresource,
     }
+}
+
+/// Reports whether a request has a namespace if the resource is namespaced, and has none otherwise. kube-apiserver passes
+/// other requests for custom resources on, to where nobody answers.
+fn is_in_scope(info: &RequestInfo, definition: &ResourceDefinition) -> bool {
+    let has_namespace = !info.namespace().is_empty();
+    let across_namespaces = matches!(info.verb, RequestVerb::Resource(Verb::List | Verb::Watch));
+    has_namespace == definition.namespaced || definition.namespaced && across_namespaces
 }
 
 /// Holds namespace and name against the resource's scope and against what may stand in a key of the store.
