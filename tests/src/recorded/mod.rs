@@ -318,11 +318,12 @@ fn has_sought(answer: &Answer, step: &Value, variables: &HashMap<String, String>
     compact(&answer.text()).contains(&compact(&sought))
 }
 
-/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, as in kube-apiserver,
-/// which was faster with it than the client with its next request.
+/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, and caches follow the
+/// store, as in kube-apiserver, which was faster with both than the client with its next request.
 fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
     let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
-    if is_of_node && request.starts_with("GET ") && step["until"].is_null() {
+    let is_of_cache = request.ends_with("resourceVersion=0");
+    if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
         return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
     }
     let patience = step["retry"].as_f64().unwrap_or_default();
