@@ -31,8 +31,7 @@ pub(crate) fn name_in_refusals(attributes: &Attributes) -> &str {
     };
     let name = Some(attributes.name.as_str()).filter(|name| !name.is_empty());
     let name = name.or_else(|| metadata("name")).or_else(|| metadata("generateName"));
-    // An object that is not there, as in a deletion of a collection, has no name to look for.
-    name.unwrap_or(if attributes.object.is_some() { "Unknown" } else { "" })
+    name.unwrap_or("Unknown")
 }
 
 /// The texts of a list of references to objects by `name`.

@@ -28,12 +28,17 @@ impl Writer {
         let name = &request.target.name;
         match self.info.strategy.refuse_deletion(name) {
             Some(why) => Err(ApiError::forbidden(&self.info.resource, name, why)),
-            None => self.delete_one(request, key).await,
+            None => self.delete_one(request, key, AdmittedName::OfObject).await,
         }
     }
 
     /// As [`delete`](Self::delete), of any object: deletions of collections ask no kind, as in Kubernetes.
-    pub(super) async fn delete_one(&self, request: DeleteRequest, mut key: HeldKey) -> Result<Deleted, ApiError> {
+    pub(super) async fn delete_one(
+        &self,
+        request: DeleteRequest,
+        mut key: HeldKey,
+        admitted: AdmittedName,
+    ) -> Result<Deleted, ApiError> {
         let DeleteRequest { target, options } = request;
         let write_options = WriteOptions {
             dry_run: options.dry_run,
@@ -45,6 +50,7 @@ impl Writer {
         let mut step = Delete {
             request: Arc::clone(&request),
             options,
+            admitted,
             record: WriteRecord::default(),
             removes: false,
         };
@@ -70,9 +76,19 @@ impl Writer {
     }
 }
 
+/// The name that admission sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AdmittedName {
+    /// That of the URL.
+    OfObject,
+    /// None: the URL of a collection has none, as in kube-apiserver, whichever of its objects it is about.
+    OfCollection,
+}
+
 struct Delete {
     request: Arc<WriteRequest>,
     options: DeleteOptions,
+    admitted: AdmittedName,
     /// The notes of the last round.
     record: WriteRecord,
     /// True if a dry run would have removed the object.
@@ -150,6 +166,9 @@ impl Delete {
 
     async fn admit(&mut self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
         let mut write = Attributes::new(&self.request, None, Some(Arc::clone(&current.object)));
+        if self.admitted == AdmittedName::OfCollection {
+            write.name.clear();
+        }
         writer.admit_mutating(&mut write).await?;
         writer.admit_validating(&write).await?;
         self.record = write.take_record();
