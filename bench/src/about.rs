@@ -6,10 +6,10 @@ use trireme_http::client::StatusCode;
 
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::target::Target;
+use crate::target::ServerTarget;
 
 /// The version that the server gives.
-pub(crate) async fn server_version(target: &Target) -> Result<String, Failure> {
+pub(crate) async fn server_version(target: &ServerTarget) -> Result<String, Failure> {
     let mut session = Session::open(target).await?;
     let version = session.expect(&Call::get("/version"), StatusCode::OK).await?;
     let version: serde_json::Value =

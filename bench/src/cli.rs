@@ -17,11 +17,11 @@ use crate::workloads::{Bench, Workload};
 #[command(name = "trireme-bench")]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Run everything, starting the server where a figure needs that
     All(All),
     /// Run workloads against a server that runs, in a namespace of their own that is deleted afterwards
@@ -51,8 +51,8 @@ impl Cli {
     /// Does what was asked for.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.command {
-            Command::All(all) => all.run().await,
-            Command::Floor {
+            BenchCommand::All(all) => all.run().await,
+            BenchCommand::Floor {
                 floor_binary,
                 through,
                 options,
@@ -61,7 +61,7 @@ impl Cli {
                 floor::alone(&floor_binary, through, options.wire, &options.sizes(), &mut report).await?;
                 options.publish(&report)
             }
-            Command::Run {
+            BenchCommand::Run {
                 workloads,
                 target,
                 options,

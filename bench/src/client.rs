@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use trireme_http::client::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use trireme_http::client::{
-    Body, ClientError, Connection, ConnectionSettings, HeaderValue, Method, Protocols, Request, Response, ResponseBody,
-    StatusCode,
+    ClientError, Connection, ConnectionSettings, HeaderValue, IncomingBody, Method, OutboundBody, Protocols, Request,
+    Response, StatusCode,
 };
 
 use crate::failure::Failure;
-use crate::target::Target;
+use crate::target::ServerTarget;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const MERGE_PATCH: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
@@ -93,12 +93,12 @@ pub(crate) struct Session {
 
 impl Session {
     /// A caller with a connection of its own.
-    pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
+    pub(crate) async fn open(target: &ServerTarget) -> Result<Self, Failure> {
         Ok(Self::on(connect(target).await?, target))
     }
 
     /// So many callers, spread over the target's connections; with HTTP/1.1 each has its own.
-    pub(crate) async fn open_many(target: &Target, callers: usize) -> Result<Vec<Self>, Failure> {
+    pub(crate) async fn open_many(target: &ServerTarget, callers: usize) -> Result<Vec<Self>, Failure> {
         let connections = if target.wire.http1 {
             callers
         } else {
@@ -108,7 +108,11 @@ impl Session {
     }
 
     /// So many callers over so many connections.
-    pub(crate) async fn spread(target: &Target, callers: usize, connections: usize) -> Result<Vec<Self>, Failure> {
+    pub(crate) async fn spread(
+        target: &ServerTarget,
+        callers: usize,
+        connections: usize,
+    ) -> Result<Vec<Self>, Failure> {
         let mut sessions: Vec<Self> = Vec::with_capacity(callers);
         for caller in 0..callers {
             let shared = caller.checked_sub(connections.max(1));
@@ -122,7 +126,7 @@ impl Session {
         Ok(sessions)
     }
 
-    fn on(connection: Connection, target: &Target) -> Self {
+    fn on(connection: Connection, target: &ServerTarget) -> Self {
         Self {
             connection,
             authorization: target.authorization.clone(),
@@ -130,7 +134,7 @@ impl Session {
     }
 
     /// Sends, and waits for the head of the answer.
-    pub(crate) async fn send(&mut self, call: &Call) -> Result<Response<ResponseBody>, Failure> {
+    pub(crate) async fn send(&mut self, call: &Call) -> Result<Response<IncomingBody>, Failure> {
         let request = self.request(call)?;
         self.connection
             .send(request)
@@ -176,7 +180,7 @@ impl Session {
         Ok((response.status(), whole(call, response).await?))
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Body>, Failure> {
+    fn request(&self, call: &Call) -> Result<Request<OutboundBody>, Failure> {
         let bad = |_| Failure::Usage(format!("{:?} is no path", call.path));
         let mut builder = Request::builder()
             .method(call.method.clone())
@@ -190,14 +194,14 @@ impl Session {
             Some((content_type, body)) => builder
                 .header(CONTENT_TYPE, content_type.clone())
                 .body(body.clone().into()),
-            None => builder.body(Body::empty()),
+            None => builder.body(OutboundBody::empty()),
         }
         .map_err(bad)
     }
 }
 
 /// Makes a connection, which lasts as long as somebody may send over it.
-async fn connect(target: &Target) -> Result<Connection, Failure> {
+async fn connect(target: &ServerTarget) -> Result<Connection, Failure> {
     let settings = ConnectionSettings {
         protocols: match target.wire.http1 {
             true => Protocols::Http1,
@@ -216,7 +220,7 @@ async fn connect(target: &Target) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-async fn whole(call: &Call, response: Response<ResponseBody>) -> Result<Bytes, Failure> {
+async fn whole(call: &Call, response: Response<IncomingBody>) -> Result<Bytes, Failure> {
     response
         .into_body()
         .collect()

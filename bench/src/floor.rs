@@ -16,10 +16,10 @@ use trireme_tests::process::Process;
 
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Limit, Measured, Operation, drive};
+use crate::measure::{Limit, LoadOperation, Measured, drive};
 use crate::report::{Report, Row};
 use crate::sizes::Sizes;
-use crate::target::{Credentials, Target, Wire, read};
+use crate::target::{ClientCredentials, ConnectionUse, ServerTarget, read};
 use crate::workloads::Read;
 
 /// The time that the example may take to start.
@@ -40,14 +40,14 @@ pub(crate) enum Through {
 /// A running example.
 struct Floor {
     _process: Process,
-    target: Target,
+    target: ServerTarget,
 }
 
 /// Measures the floor of every read and enters it into the report's rows.
 pub(crate) async fn of_reads(
     binary: &Path,
     reads: &[Read],
-    wire: Wire,
+    wire: ConnectionUse,
     sizes: &Sizes,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -69,7 +69,7 @@ pub(crate) async fn of_reads(
 pub(crate) async fn alone(
     binary: &Path,
     through: Through,
-    wire: Wire,
+    wire: ConnectionUse,
     sizes: &Sizes,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -77,7 +77,7 @@ pub(crate) async fn alone(
     let bytes = bodies.map(|(bytes, _)| Bytes::from(vec![b'x'; bytes]));
     let dir = directory(&bytes.each_ref())?;
     for http1 in [false, true] {
-        let wire = Wire { http1, ..wire };
+        let wire = ConnectionUse { http1, ..wire };
         let floor = Floor::start(binary, through, dir.path(), wire).await?;
         for (number, (bytes, at_once)) in bodies.into_iter().enumerate() {
             let measured = floor.drive(number, bytes, at_once, sizes).await?;
@@ -99,13 +99,13 @@ fn directory(bodies: &[&Bytes]) -> Result<TempDir, Failure> {
     Ok(dir)
 }
 
-struct Get {
+struct FloorGet {
     session: Session,
     call: Call,
     bytes: u64,
 }
 
-impl Operation for Get {
+impl LoadOperation for FloorGet {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         match self.session.stream(&self.call, StatusCode::OK, |_| ()).await? {
             bytes if bytes == self.bytes => Ok(bytes),
@@ -118,7 +118,7 @@ impl Operation for Get {
 }
 
 impl Floor {
-    async fn start(binary: &Path, through: Through, dir: &Path, wire: Wire) -> Result<Self, Failure> {
+    async fn start(binary: &Path, through: Through, dir: &Path, wire: ConnectionUse) -> Result<Self, Failure> {
         let logs = TempDir::with_prefix("trireme-floor-").map_err(Failure::io("make a directory"))?;
         let mut command = Command::new(binary);
         command.arg(match through {
@@ -139,12 +139,12 @@ impl Floor {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        let credentials = Credentials {
+        let credentials = ClientCredentials {
             ca: read(&dir.join("floor.crt"))?,
-            ..Credentials::default()
+            ..ClientCredentials::default()
         };
         // Its certificate is for this name, and it listens on the loopback.
-        let target = Target::new(
+        let target = ServerTarget::new(
             &format!("https://localhost:{port}"),
             credentials,
             wire,
@@ -158,7 +158,7 @@ impl Floor {
 
     async fn drive(&self, number: usize, bytes: usize, at_once: usize, sizes: &Sizes) -> Result<Measured, Failure> {
         let sessions = Session::open_many(&self.target, at_once).await?;
-        let callers = sessions.into_iter().map(|session| Get {
+        let callers = sessions.into_iter().map(|session| FloorGet {
             session,
             call: Call::get(format!("/{number}")),
             bytes: bytes as u64,

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::usage;
 
 /// One caller's part of a workload.
-pub(crate) trait Operation {
+pub(crate) trait LoadOperation {
     /// Does the operation with this number once; numbers are given out in order, over all callers. Returns the bytes
     /// of the answers. Answers that are wrong are failures.
     async fn once(&mut self, number: u64) -> Result<u64, Failure>;
@@ -92,10 +92,10 @@ impl Sample {
 struct Shared {
     limit: Limit,
     begin: Instant,
-    tally: RefCell<Tally>,
+    tally: RefCell<LoadTally>,
 }
 
-struct Tally {
+struct LoadTally {
     next: u64,
     operations: u64,
     bytes: u64,
@@ -103,7 +103,7 @@ struct Tally {
 }
 
 /// Lets every caller do one operation after the other. The first failure ends it all.
-pub(crate) async fn drive<O: Operation>(
+pub(crate) async fn drive<O: LoadOperation>(
     server: Option<u32>,
     limit: Limit,
     callers: &mut [O],
@@ -135,7 +135,7 @@ pub(crate) async fn drive<O: Operation>(
             (before, Sample::take(server)?)
         }
     };
-    let Tally {
+    let LoadTally {
         operations,
         bytes,
         latency,
@@ -146,7 +146,7 @@ pub(crate) async fn drive<O: Operation>(
 
 impl Shared {
     fn new(limit: Limit, begin: Instant) -> Self {
-        let tally = Tally {
+        let tally = LoadTally {
             next: 0,
             operations: 0,
             bytes: 0,
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    async fn go_on<O: Operation>(&self, caller: &mut O) -> Result<(), Failure> {
+    async fn go_on<O: LoadOperation>(&self, caller: &mut O) -> Result<(), Failure> {
         while let Some(number) = self.next() {
             let begun = Instant::now();
             let bytes = caller.once(number).await?;
@@ -209,7 +209,7 @@ mod tests {
 
     struct Numbers(Vec<u64>);
 
-    impl Operation for Numbers {
+    impl LoadOperation for Numbers {
         async fn once(&mut self, number: u64) -> Result<u64, Failure> {
             self.0.push(number);
             tokio::task::yield_now().await;
@@ -219,7 +219,7 @@ mod tests {
 
     struct Fails;
 
-    impl Operation for Fails {
+    impl LoadOperation for Fails {
         async fn once(&mut self, number: u64) -> Result<u64, Failure> {
             if number == 3 {
                 return Err(Failure::Wrong("three".to_owned()));

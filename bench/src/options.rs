@@ -10,13 +10,13 @@ use crate::about::machine;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::sizes::{Size, Sizes};
-use crate::target::Wire;
+use crate::target::ConnectionUse;
 
 /// The options of every run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
-    pub(crate) wire: Wire,
+    pub(crate) wire: ConnectionUse,
     /// The amount of work
     #[arg(long, value_enum, default_value = "full")]
     size: Size,

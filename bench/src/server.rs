@@ -14,7 +14,7 @@ use trireme_tests::server::Etcd;
 
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::target::{Credentials, Target, Wire, read};
+use crate::target::{ClientCredentials, ConnectionUse, ServerTarget, read};
 
 /// Of the one user there is.
 const TOKEN: &str = "bench-token";
@@ -41,12 +41,12 @@ pub(crate) struct Server {
     dir: TempDir,
     command: Command,
     port: u16,
-    wire: Wire,
+    wire: ConnectionUse,
 }
 
 impl Server {
     /// Starts a server on nothing. Also says how long it took from the start of its process to `/readyz`.
-    pub(crate) async fn start(binary: &Path, store: Store, wire: Wire) -> Result<(Self, Duration), Failure> {
+    pub(crate) async fn start(binary: &Path, store: Store, wire: ConnectionUse) -> Result<(Self, Duration), Failure> {
         let dir = TempDir::with_prefix("trireme-bench-").map_err(Failure::io("make a directory"))?;
         let etcd = match store {
             Store::Etcd => Some(Etcd::start().map_err(Failure::Usage)?),
@@ -88,14 +88,14 @@ impl Server {
     }
 
     /// The target for clients.
-    pub(crate) fn target(&self) -> Result<Target, Failure> {
-        let credentials = Credentials {
+    pub(crate) fn target(&self) -> Result<ServerTarget, Failure> {
+        let credentials = ClientCredentials {
             ca: read(&self.ca())?,
             token: Some(TOKEN.to_owned()),
             certificate: None,
         };
         let url = format!("https://127.0.0.1:{}", self.port);
-        Target::new(&url, credentials, self.wire, Some(self.process.id()))
+        ServerTarget::new(&url, credentials, self.wire, Some(self.process.id()))
     }
 
     fn ca(&self) -> PathBuf {

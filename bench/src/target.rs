@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde::Deserialize;
-use trireme_http::client::{Endpoint, HeaderValue, Identity, Tls, TlsOptions, Trust};
+use trireme_http::client::{ClientIdentity, ClientTls, Endpoint, HeaderValue, TlsOptions, Trust};
 
 use crate::failure::Failure;
 
@@ -40,7 +40,7 @@ pub(crate) struct TargetArgs {
 
 /// The use of connections; the same for a server that runs and one that is started.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Wire {
+pub(crate) struct ConnectionUse {
     /// Speak HTTP/1.1, with one connection for each request at a time, in place of HTTP/2
     #[arg(long)]
     pub(crate) http1: bool,
@@ -54,22 +54,22 @@ pub(crate) struct Wire {
 
 /// A server, and everything that is needed to speak to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct ServerTarget {
     /// Its address.
     pub(crate) endpoint: Endpoint,
     /// Trust and client certificate.
-    pub(crate) tls: Arc<Tls>,
+    pub(crate) tls: Arc<ClientTls>,
     /// The `Authorization` header, if a token is used.
     pub(crate) authorization: Option<HeaderValue>,
     /// The use of connections.
-    pub(crate) wire: Wire,
+    pub(crate) wire: ConnectionUse,
     /// The process to read CPU time and memory of.
     pub(crate) pid: Option<u32>,
 }
 
 /// The trusted CA and the client's identity, in PEM.
 #[derive(Debug, Default)]
-pub(crate) struct Credentials {
+pub(crate) struct ClientCredentials {
     /// The CA of the server's certificate.
     pub(crate) ca: Vec<u8>,
     /// A bearer token.
@@ -85,10 +85,10 @@ impl TargetArgs {
     }
 
     /// Reads the files that are named.
-    pub(crate) fn target(&self, wire: Wire) -> Result<Target, Failure> {
+    pub(crate) fn target(&self, wire: ConnectionUse) -> Result<ServerTarget, Failure> {
         let (mut url, mut credentials) = match &self.kubeconfig {
             Some(file) => read_kubeconfig(file)?,
-            None => (String::new(), Credentials::default()),
+            None => (String::new(), ClientCredentials::default()),
         };
         if let Some(given) = &self.url {
             url.clone_from(given);
@@ -102,13 +102,18 @@ impl TargetArgs {
         if self.token.is_some() {
             credentials.token.clone_from(&self.token);
         }
-        Target::new(&url, credentials, wire, self.pid)
+        ServerTarget::new(&url, credentials, wire, self.pid)
     }
 }
 
-impl Target {
+impl ServerTarget {
     /// A server at an `https://` URL.
-    pub(crate) fn new(url: &str, credentials: Credentials, wire: Wire, pid: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        url: &str,
+        credentials: ClientCredentials,
+        wire: ConnectionUse,
+        pid: Option<u32>,
+    ) -> Result<Self, Failure> {
         let endpoint = Endpoint::parse(url).ok().filter(Endpoint::is_secure);
         let bad = || Failure::Usage(format!("{url:?} is no https:// URL; give --url or --kubeconfig"));
         let endpoint = endpoint.ok_or_else(bad)?;
@@ -128,17 +133,17 @@ impl Target {
     }
 }
 
-fn tls(credentials: Credentials) -> Result<Arc<Tls>, Failure> {
+fn tls(credentials: ClientCredentials) -> Result<Arc<ClientTls>, Failure> {
     if credentials.ca.is_empty() {
         return Err(Failure::Usage(
             "the server's CA is missing: give --ca, or a kubeconfig that has it".to_owned(),
         ));
     }
     let identity = credentials.certificate;
-    Ok(Tls::new(&TlsOptions {
+    Ok(ClientTls::new(&TlsOptions {
         trust: Trust::Ca(credentials.ca),
         server_name: None,
-        identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+        identity: identity.map(|(certificate, key)| ClientIdentity { certificate, key }),
     })?)
 }
 
@@ -171,12 +176,12 @@ struct Context {
 #[derive(Debug, Deserialize)]
 struct NamedCluster {
     name: String,
-    cluster: Cluster,
+    cluster: KubeconfigCluster,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Cluster {
+struct KubeconfigCluster {
     server: String,
     certificate_authority: Option<PathBuf>,
     certificate_authority_data: Option<String>,
@@ -198,14 +203,14 @@ struct User {
     client_key_data: Option<String>,
 }
 
-fn read_kubeconfig(file: &Path) -> Result<(String, Credentials), Failure> {
+fn read_kubeconfig(file: &Path) -> Result<(String, ClientCredentials), Failure> {
     let text = String::from_utf8_lossy(&read(file)?).into_owned();
     let folder = file.parent().unwrap_or(Path::new("."));
     parse_kubeconfig(&text, folder).map_err(|why| Failure::Usage(format!("{}: {why}", file.display())))
 }
 
 /// The server and credentials of the current context; relative file names are from `folder`.
-fn parse_kubeconfig(text: &str, folder: &Path) -> Result<(String, Credentials), String> {
+fn parse_kubeconfig(text: &str, folder: &Path) -> Result<(String, ClientCredentials), String> {
     let source = config::File::from_str(text, config::FileFormat::Yaml);
     let parsed = config::Config::builder().add_source(source).build();
     let parsed = parsed.and_then(config::Config::try_deserialize::<Kubeconfig>);
@@ -225,7 +230,7 @@ fn parse_kubeconfig(text: &str, folder: &Path) -> Result<(String, Credentials), 
     };
     let certificate = pem(user.client_certificate_data, user.client_certificate)?;
     let key = pem(user.client_key_data, user.client_key)?;
-    let credentials = Credentials {
+    let credentials = ClientCredentials {
         ca: pem(cluster.certificate_authority_data, cluster.certificate_authority)?.unwrap_or_default(),
         token: user.token,
         certificate: certificate.zip(key),

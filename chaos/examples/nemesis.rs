@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
-use trireme_chaos::faults::{Fault, Verdict};
-use trireme_chaos::world::{Settings, Target, World, WorldError};
+use trireme_chaos::faults::{Fault, InstallVerdict};
+use trireme_chaos::world::{World, WorldError, WorldSettings, WorldTarget};
 
 /// Long enough for every proof.
 const HOLD: Duration = Duration::from_secs(4);
@@ -34,9 +34,9 @@ async fn main() -> ExitCode {
         eprintln!("usage: nemesis PATH-OF-TRIREME|--compose [NUMBER]…");
         return ExitCode::FAILURE;
     };
-    let mut settings = Settings::new(&server);
+    let mut settings = WorldSettings::new(&server);
     if server == "--compose" {
-        settings.target = Target::Compose;
+        settings.target = WorldTarget::Compose;
     }
     let numbers: Vec<String> = args.collect();
     let wanted = |fault: &Fault| numbers.is_empty() || numbers.contains(&fault.number().to_string());
@@ -62,7 +62,7 @@ async fn main() -> ExitCode {
 }
 
 /// Says whether it was seen to bite, or could not be installed here.
-async fn show(fault: &Fault, mut settings: Settings) -> Result<bool, WorldError> {
+async fn show(fault: &Fault, mut settings: WorldSettings) -> Result<bool, WorldError> {
     fault.prepare(&mut settings);
     let world = Arc::new(World::start(settings).await?);
     let writes = Arc::<Mutex<Writes>>::default();
@@ -80,7 +80,7 @@ async fn go_through(fault: &Fault, world: &Arc<World>) -> Result<bool, WorldErro
     let mut chance = StdRng::seed_from_u64(1);
     let number = fault.number();
     match fault.install(world, &mut chance).await {
-        Verdict::Installed(mut active) => {
+        InstallVerdict::Installed(mut active) => {
             println!("{number:>2} {fault} [{}]", active.targets().join(", "));
             tokio::time::sleep(fault.hold().max(HOLD)).await;
             active.done().await;
@@ -94,11 +94,11 @@ async fn go_through(fault: &Fault, world: &Arc<World>) -> Result<bool, WorldErro
             println!("   came back within {:?} of healing", before_healing.elapsed());
             Ok(healed.observed.is_seen())
         }
-        Verdict::Skipped(why) => {
+        InstallVerdict::Skipped(why) => {
             println!("{number:>2} {fault}: skipped: {why}");
             Ok(true)
         }
-        Verdict::Indeterminate(why) => {
+        InstallVerdict::Indeterminate(why) => {
             println!("{number:>2} {fault}: indeterminate: {why}");
             Ok(false)
         }

@@ -28,7 +28,9 @@ mod run;
 pub use self::{
     files::{HistoryError, Recorder},
     hash::payload_hash,
-    run::{CacheRecord, DutySample, FaultRecord, FaultResult, LateWrite, Limits, Run, Sample, SampleRecord},
+    run::{
+        CacheRecord, DutySample, FaultRecord, FaultResult, LateWrite, PromisedLimits, ReplicaSample, Run, SampleRecord,
+    },
 };
 
 /// Nanoseconds since the run began, by the runner's monotonic clock.
@@ -188,7 +190,7 @@ pub struct Op {
     pub hash: Option<Hash>,
     /// Of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub list: Option<ListPage>,
+    pub list: Option<RecordedPage>,
     /// The write replaced a counter by its successor: see [`TruthEntry::counter`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub increments: bool,
@@ -199,7 +201,7 @@ pub struct Op {
 
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ListPage {
+pub struct RecordedPage {
     /// The same for all pages that one `continue` chain leads through, unique over the run.
     pub chain: String,
     /// The place in the chain, from 0.
@@ -207,12 +209,12 @@ pub struct ListPage {
     /// No `continue` came with it: the chain is complete.
     pub last: bool,
     /// In the order of the answer.
-    pub items: Vec<Item>,
+    pub items: Vec<ListedItem>,
 }
 
 /// An object in a list or in a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct ListedItem {
     /// Its namespace, empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -231,7 +233,7 @@ pub struct Item {
 #[serde(tag = "record", rename_all = "lowercase")]
 pub enum WatchRecord {
     /// A stream was asked for.
-    Start(WatchStart),
+    Start(WatchOpened),
     /// Something came.
     Event(WatchEvent),
     /// It is over.
@@ -240,7 +242,7 @@ pub enum WatchRecord {
 
 /// A stream was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WatchStart {
+pub struct WatchOpened {
     /// The watching client. The streams of one client follow each other: each resumes where the one before ended, at
     /// any replica, unless that one ended with [`StreamEnd::Gone410`], after which the client lists.
     pub client: String,
@@ -266,7 +268,7 @@ pub struct WatchStart {
 /// Which event it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum EventKind {
+pub enum RecordKind {
     /// Began to exist or to match.
     Added,
     /// Changed.
@@ -285,12 +287,12 @@ pub struct WatchEvent {
     /// The stream.
     pub stream: u64,
     /// The event's type.
-    pub kind: EventKind,
+    pub kind: RecordKind,
     /// The object's or bookmark's `resourceVersion`; 0 for errors.
     pub rv: Revision,
     /// The object's key parts and state; empty for bookmarks and errors.
     #[serde(default)]
-    pub object: Item,
+    pub object: ListedItem,
     /// The bookmark says that the state is complete (`k8s.io/initial-events-end`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub initial_events_end: bool,

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use trireme_chaos::{
     history::{History, HistoryError},
-    kill_loop::{self, KillLoopError, Settings},
+    kill_loop::{self, KillLoopError, KillLoopSettings},
     report::{self, ExperimentResult},
     run::{self, Conclusion},
     world,
@@ -18,11 +18,11 @@ use trireme_chaos::{
 )]
 struct Cli {
     #[command(subcommand)]
-    experiment: Experiment,
+    experiment: ExperimentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Experiment {
+enum ExperimentCommand {
     /// Kill a process that writes to the embedded store, again and again; nothing acknowledged may be lost.
     KillLoop {
         /// The number of times to kill it.
@@ -67,8 +67,8 @@ struct RunArgs {
     #[arg(long)]
     repeats: Option<usize>,
     /// Where the group runs.
-    #[arg(long, value_enum, default_value_t = Place::Loopback)]
-    target: Place,
+    #[arg(long, value_enum, default_value_t = WorldPlace::Loopback)]
+    target: WorldPlace,
     /// The server's binary; the one beside this program if not given.
     #[arg(long)]
     server: Option<PathBuf>,
@@ -84,7 +84,7 @@ struct RunArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Place {
+enum WorldPlace {
     /// Processes on this machine.
     Loopback,
     /// Containers of the top-level docker-compose.yml.
@@ -111,9 +111,9 @@ const INVALID: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().experiment {
-        Experiment::KillLoop { rounds, seed, dir } => kill_loop(rounds, seed, dir),
-        Experiment::Check { dirs, report, picture } => check(&dirs, report, picture),
-        Experiment::Run(args) => run(args),
+        ExperimentCommand::KillLoop { rounds, seed, dir } => kill_loop(rounds, seed, dir),
+        ExperimentCommand::Check { dirs, report, picture } => check(&dirs, report, picture),
+        ExperimentCommand::Run(args) => run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("trireme-chaos: {error}");
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
 }
 
 fn kill_loop(rounds: u32, seed: Option<u64>, dir: Option<PathBuf>) -> Result<ExitCode, CommandError> {
-    let report = kill_loop::run(&Settings {
+    let report = kill_loop::run(&KillLoopSettings {
         probe: kill_loop::probe_beside_this_program()?,
         dir,
         rounds,
@@ -173,19 +173,19 @@ fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     concluded.map(exit_code).map_err(CommandError::Run)
 }
 
-fn settings(args: RunArgs) -> Result<run::Settings, String> {
+fn settings(args: RunArgs) -> Result<run::RunSettings, String> {
     let beside = || {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         Ok::<_, String>(program.with_file_name("trireme"))
     };
-    Ok(run::Settings {
+    Ok(run::RunSettings {
         seed: args.seed.unwrap_or_else(rand::random),
         short: args.short,
         only: args.only,
         repeats: args.repeats,
         target: match args.target {
-            Place::Loopback => world::Target::Loopback,
-            Place::Compose => world::Target::Compose,
+            WorldPlace::Loopback => world::WorldTarget::Loopback,
+            WorldPlace::Compose => world::WorldTarget::Compose,
         },
         server: args.server.map_or_else(beside, Ok)?,
         alone: args.alone,

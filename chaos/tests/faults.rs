@@ -8,23 +8,23 @@ use std::time::Duration;
 use common::{PATIENCE, turn, until};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, Jump, Observation, Verdict, Where, WrongClock};
-use trireme_chaos::world::{Part, Settings, World};
+use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, InstallVerdict, Jump, Observation, Where, WrongClock};
+use trireme_chaos::world::{Part, World, WorldSettings};
 
 /// An answer from memory takes no longer.
 const SHORT: Duration = Duration::from_secs(2);
 
-fn settings() -> Settings {
-    Settings::new(trireme_tests::server::binary().expect("the server is built"))
+fn settings() -> WorldSettings {
+    WorldSettings::new(trireme_tests::server::binary().expect("the server is built"))
 }
 
-async fn start(settings: Settings) -> Arc<World> {
+async fn start(settings: WorldSettings) -> Arc<World> {
     Arc::new(World::start(settings).await.unwrap_or_else(|error| panic!("{error}")))
 }
 
 async fn install(fault: &Fault, world: &Arc<World>) -> Active {
     match fault.install(world, &mut StdRng::seed_from_u64(1)).await {
-        Verdict::Installed(active) => active,
+        InstallVerdict::Installed(active) => active,
         other => panic!("{fault}: {other:?}"),
     }
 }
@@ -55,7 +55,7 @@ async fn kill_and_cut_off(world: &Arc<World>) {
         let cut = Fault::CutFromEtcd
             .install(world, &mut StdRng::seed_from_u64(seed))
             .await;
-        let Verdict::Installed(cut) = cut else {
+        let InstallVerdict::Installed(cut) = cut else {
             panic!("{cut:?}");
         };
         let links = cut.targets();
@@ -188,14 +188,14 @@ async fn what_cannot_be_installed_is_skipped_and_touches_nothing() {
         Fault::DamageRaft(Damage::Gone),
     ] {
         let verdict = fault.install(&world, &mut StdRng::seed_from_u64(1)).await;
-        assert!(matches!(verdict, Verdict::Skipped(_)), "{fault}: {verdict:?}");
+        assert!(matches!(verdict, InstallVerdict::Skipped(_)), "{fault}: {verdict:?}");
     }
     // One that fails on its way counts for nothing.
     world.kill(Part::Balancer).await.expect("it runs");
     let verdict = Fault::ReloadBalancer
         .install(&world, &mut StdRng::seed_from_u64(1))
         .await;
-    assert!(matches!(verdict, Verdict::Indeterminate(_)), "{verdict:?}");
+    assert!(matches!(verdict, InstallVerdict::Indeterminate(_)), "{verdict:?}");
     world.restore().await.expect("it comes back");
     let after: Vec<Option<u32>> = world.parts().into_iter().map(|part| world.id(part)).collect();
     assert_eq!(processes[..2], after[..2], "nothing else was started anew");

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use trireme_chaos::kill_loop::{self, Settings};
+use trireme_chaos::kill_loop::{self, KillLoopSettings};
 
 /// The probe belongs to another package, so nothing has built it yet.
 fn build_probe() {
@@ -19,7 +19,7 @@ fn build_probe() {
 fn five_kills_lose_nothing() {
     build_probe();
     let probe = kill_loop::probe_beside_this_program().expect("the probe is there");
-    let report = kill_loop::run(&Settings {
+    let report = kill_loop::run(&KillLoopSettings {
         probe,
         dir: None,
         rounds: 5,
@@ -36,7 +36,7 @@ fn a_probe_that_cannot_open_the_store_is_an_error() {
     let probe = kill_loop::probe_beside_this_program().expect("the probe is there");
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("store.redb"), [0x5a; 9000]).expect("a file that is no store");
-    let settings = Settings {
+    let settings = KillLoopSettings {
         probe,
         dir: Some(dir.path().to_owned()),
         rounds: 1,

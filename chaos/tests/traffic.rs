@@ -8,17 +8,17 @@ use common::{PATIENCE, turn, until};
 use serde_json::Value;
 use tokio::sync::watch;
 use trireme_chaos::checks::{Validity, check};
-use trireme_chaos::history::{History, Limits, Recorder, Run, TruthEntry, TruthRecord};
-use trireme_chaos::traffic::{Addresses, Desk, INTERNAL, Pace, Phase, Traffic, record_caches, record_the_end};
+use trireme_chaos::history::{History, PromisedLimits, Recorder, Run, TruthEntry, TruthRecord};
+use trireme_chaos::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, record_caches, record_the_end};
 use trireme_chaos::truth::Truth;
-use trireme_chaos::world::{Route, Settings, World};
+use trireme_chaos::world::{ClientRoute, World, WorldSettings};
 
 const SEED: u64 = 7;
 const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/chaos-a/leases/election";
 
 /// The transitions that the traffic's election has come to.
 async fn transitions(world: &World) -> Option<u64> {
-    let address = world.replica_address(0, Route::Direct).ok()?;
+    let address = world.replica_address(0, ClientRoute::Direct).ok()?;
     let (_, body) = world.probe().get(address, ELECTION, PATIENCE).await.ok()?;
     let lease: Value = serde_json::from_slice(&body).ok()?;
     lease["spec"]["leaseTransitions"].as_u64()
@@ -31,7 +31,7 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
     Traffic::prepare(desk, &addresses)
         .await
         .expect("namespaces and counters are made");
-    let mut traffic = Traffic::start(desk, world, &addresses, Pace::Usual, SEED);
+    let mut traffic = Traffic::start(desk, world, &addresses, TrafficPace::Usual, SEED);
     let warm = desk.now();
     until("the lease has changed hands", async || {
         transitions(world).await.is_some_and(|transitions| transitions >= 2)
@@ -50,7 +50,7 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
     Run {
         replicas: addresses.replica_names(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),
-        limits: Limits::default(),
+        limits: PromisedLimits::default(),
         warm,
         ended,
         ..Run::default()
@@ -60,7 +60,7 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
 #[tokio::test(flavor = "multi_thread")]
 async fn duties_and_elections_leave_what_their_checkers_judge() {
     let _turn = turn().await;
-    let settings = Settings::new(trireme_tests::server::binary().expect("the server is built"));
+    let settings = WorldSettings::new(trireme_tests::server::binary().expect("the server is built"));
     let world = World::start(settings).await.unwrap_or_else(|error| panic!("{error}"));
     let world = Arc::new(world);
     let dir = tempfile::tempdir().expect("a directory");

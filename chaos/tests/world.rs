@@ -10,14 +10,14 @@ use std::time::Duration;
 use common::{PATIENCE, turn, until};
 use serde_json::json;
 use trireme_chaos::proxy::Conditions;
-use trireme_chaos::world::{LinkId, Part, Proxied, Route, Settings, Target, World, WorldError};
+use trireme_chaos::world::{ClientRoute, LinkId, Part, Proxied, World, WorldError, WorldSettings, WorldTarget};
 
 fn server() -> PathBuf {
     trireme_tests::server::binary().expect("the server is built")
 }
 
-async fn world(change: impl FnOnce(&mut Settings)) -> World {
-    let mut settings = Settings::new(server());
+async fn world(change: impl FnOnce(&mut WorldSettings)) -> World {
+    let mut settings = WorldSettings::new(server());
     settings.group = false;
     change(&mut settings);
     World::start(settings).await.unwrap_or_else(|error| panic!("{error}"))
@@ -64,7 +64,7 @@ async fn a_world_serves_survives_a_death_and_leaves_nothing() {
     assert_eq!(create(&world, "after").await, Ok(201));
 
     world.restore().await.expect("all comes back");
-    let address = world.replica_address(0, Route::Direct).expect("there is one");
+    let address = world.replica_address(0, ClientRoute::Direct).expect("there is one");
     for name in ["before", "after"] {
         let path = format!("/api/v1/namespaces/default/configmaps/{name}");
         let answer = world.probe().get(address, &path, PATIENCE).await;
@@ -94,8 +94,8 @@ async fn a_cut_link_is_felt_and_a_pause_is_seen() {
     })
     .await;
     let replica = Part::Replica(0);
-    let direct = world.replica_address(0, Route::Direct).expect("there is one");
-    let linked = world.replica_address(0, Route::Linked).expect("there is one");
+    let direct = world.replica_address(0, ClientRoute::Direct).expect("there is one");
+    let linked = world.replica_address(0, ClientRoute::Linked).expect("there is one");
     let short = Duration::from_millis(500);
 
     let link = world.link(LinkId::Client { replica: 0 }).expect("it is proxied");
@@ -129,15 +129,15 @@ async fn a_cut_link_is_felt_and_a_pause_is_seen() {
 
 #[tokio::test]
 async fn what_cannot_be_built_is_told() {
-    let build = async |change: fn(&mut Settings)| {
-        let mut settings = Settings::new(server());
+    let build = async |change: fn(&mut WorldSettings)| {
+        let mut settings = WorldSettings::new(server());
         change(&mut settings);
         World::start(settings)
             .await
             .expect_err("it cannot be built")
             .to_string()
     };
-    let error = build(|settings| (settings.target, settings.replicas) = (Target::Compose, 2)).await;
+    let error = build(|settings| (settings.target, settings.replicas) = (WorldTarget::Compose, 2)).await;
     assert!(error.contains("a group of three replicas"), "{error}");
     let error = build(|settings| settings.server = "/no/such".into()).await;
     assert!(error.contains("cargo build -p trireme"), "{error}");

@@ -12,8 +12,8 @@ use openraft::{AnyError, RPCTypes, RaftNetwork, RaftNetworkFactory};
 
 use crate::core::ReplicaId;
 use crate::raft::{Node, RaftTypes, timing};
-use crate::rpc::{Answer, Envelope, Request};
-use crate::transport::{CallError, Caller};
+use crate::rpc::{Envelope, PeerAnswer, Request};
+use crate::transport::{CallError, PeerCaller};
 
 /// The delay before replication tries a peer again that it could not reach.
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -22,23 +22,23 @@ const BACKOFF: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(crate) struct Network {
     pub(crate) own: ReplicaId,
-    pub(crate) caller: Caller,
+    pub(crate) caller: PeerCaller,
 }
 
 /// Calls one peer, and only the process with this id at its address: a replica that came back with an empty disk has
 /// another id and must not answer for the one that had voted.
-pub(crate) struct Peer {
+pub(crate) struct RaftPeer {
     own: ReplicaId,
     target: ReplicaId,
     address: String,
-    caller: Caller,
+    caller: PeerCaller,
 }
 
 impl RaftNetworkFactory<RaftTypes> for Network {
-    type Network = Peer;
+    type Network = RaftPeer;
 
-    async fn new_client(&mut self, target: ReplicaId, node: &Node) -> Peer {
-        Peer {
+    async fn new_client(&mut self, target: ReplicaId, node: &Node) -> RaftPeer {
+        RaftPeer {
             own: self.own,
             target,
             address: node.addr.clone(),
@@ -49,13 +49,13 @@ impl RaftNetworkFactory<RaftTypes> for Network {
 
 type CallFailure<E> = RPCError<ReplicaId, Node, RaftError<ReplicaId, E>>;
 
-impl Peer {
+impl RaftPeer {
     async fn call<E: std::error::Error>(
         &self,
         action: RPCTypes,
         request: Request,
         option: &RPCOption,
-    ) -> Result<Answer, CallFailure<E>> {
+    ) -> Result<PeerAnswer, CallFailure<E>> {
         let to = Some(self.target);
         let patience = timing::call_timeout(option.hard_ttl());
         let envelope = Envelope { to, request };
@@ -85,7 +85,7 @@ fn unexpected<E: std::error::Error>() -> CallFailure<E> {
     ))))
 }
 
-impl RaftNetwork<RaftTypes> for Peer {
+impl RaftNetwork<RaftTypes> for RaftPeer {
     async fn append_entries(
         &mut self,
         rpc: AppendEntriesRequest<RaftTypes>,
@@ -95,7 +95,7 @@ impl RaftNetwork<RaftTypes> for Peer {
             .call(RPCTypes::AppendEntries, Request::Append(rpc), &option)
             .await?
         {
-            Answer::Append(result) => self.remote(result),
+            PeerAnswer::Append(result) => self.remote(result),
             _ => Err(unexpected()),
         }
     }
@@ -109,7 +109,7 @@ impl RaftNetwork<RaftTypes> for Peer {
             .call(RPCTypes::InstallSnapshot, Request::Snapshot(rpc), &option)
             .await?
         {
-            Answer::Snapshot(result) => self.remote(result),
+            PeerAnswer::Snapshot(result) => self.remote(result),
             _ => Err(unexpected()),
         }
     }
@@ -120,7 +120,7 @@ impl RaftNetwork<RaftTypes> for Peer {
         option: RPCOption,
     ) -> Result<VoteResponse<ReplicaId>, CallFailure<openraft::error::Infallible>> {
         match self.call(RPCTypes::Vote, Request::Vote(rpc), &option).await? {
-            Answer::Vote(result) => self.remote(result),
+            PeerAnswer::Vote(result) => self.remote(result),
             _ => Err(unexpected()),
         }
     }

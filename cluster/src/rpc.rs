@@ -66,7 +66,7 @@ pub(crate) struct Renewal {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum PeerAnswer {
     Hello(Hello),
     Append(Result<AppendEntriesResponse<ReplicaId>, RaftError<ReplicaId, Infallible>>),
     Vote(Result<VoteResponse<ReplicaId>, RaftError<ReplicaId, Infallible>>),

@@ -13,13 +13,13 @@ use crate::lease::{FencingToken, HeldLease};
 #[derive(Clone, Debug)]
 pub struct Tenure {
     lease: HeldLease,
-    end: End,
+    end: TenureEnd,
     /// The greatest token that whoever is written to has seen; 0 if it never refused this tenure's.
     outbid: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Debug)]
-enum End {
+enum TenureEnd {
     Never,
     At(Arc<Mutex<Instant>>, Clock),
 }
@@ -33,13 +33,13 @@ impl Tenure {
     /// A tenure that ends with the process.
     pub fn unending(lease: HeldLease) -> Self {
         let outbid = Arc::default();
-        let end = End::Never;
+        let end = TenureEnd::Never;
         Self { lease, end, outbid }
     }
 
     pub(crate) fn until(lease: HeldLease, until: Instant, clock: Clock) -> Self {
         let outbid = Arc::default();
-        let end = End::At(Arc::new(Mutex::new(until)), clock);
+        let end = TenureEnd::At(Arc::new(Mutex::new(until)), clock);
         Self { lease, end, outbid }
     }
 
@@ -53,8 +53,8 @@ impl Tenure {
     /// sent and arrives late) the fencing token catches.
     pub fn still_mine(&self) -> bool {
         match &self.end {
-            End::Never => true,
-            End::At(until, clock) => clock.now() < *lock(until),
+            TenureEnd::Never => true,
+            TenureEnd::At(until, clock) => clock.now() < *lock(until),
         }
     }
 
@@ -80,14 +80,14 @@ impl Tenure {
     #[cfg(test)]
     pub(crate) fn valid_until(&self) -> Option<Instant> {
         match &self.end {
-            End::Never => None,
-            End::At(until, _) => Some(*lock(until)),
+            TenureEnd::Never => None,
+            TenureEnd::At(until, _) => Some(*lock(until)),
         }
     }
 
     /// Sets when it ends.
     pub(crate) fn set_end(&self, at: Instant) {
-        if let End::At(until, _) = &self.end {
+        if let TenureEnd::At(until, _) = &self.end {
             *lock(until) = at;
         }
     }

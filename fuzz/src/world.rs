@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
-use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
+use trireme_kinds::{ApiSelection, KindSettings, TokenIssuer};
 use trireme_registry::{
     KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
     allocate::{AddressAllocator, PortAllocator, ServiceRanges},
@@ -23,7 +23,7 @@ use trireme_storage::{
 /// Every built-in resource.
 pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|| {
     let store: Arc<dyn Storage> = Arc::new(Absent);
-    trireme_kinds::resources(&Settings {
+    trireme_kinds::resources(&KindSettings {
         apis: ApiSelection::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,

@@ -6,7 +6,7 @@ use super::Bench;
 use super::update::{is_turn, no_turn};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Operation, drive};
+use crate::measure::{LoadOperation, drive};
 use crate::objects;
 use crate::report::float;
 
@@ -22,7 +22,7 @@ struct Increment {
     conflicts: u64,
 }
 
-impl Operation for Increment {
+impl LoadOperation for Increment {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         let mut bytes = 0;
         loop {
@@ -48,7 +48,7 @@ impl Operation for Increment {
 
 /// Patches an annotation of its own. The server tries again by itself when another was faster; one that gives up says
 /// 409, and the patch is sent anew.
-struct Patch {
+struct ContendedPatch {
     session: Session,
     path: String,
     annotation: String,
@@ -57,7 +57,7 @@ struct Patch {
     conflicts: u64,
 }
 
-impl Operation for Patch {
+impl LoadOperation for ContendedPatch {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let call = Call::merge_patch(&self.path, objects::annotation_patch(&self.annotation, number));
         let mut bytes = 0;
@@ -113,20 +113,23 @@ async fn increments(bench: &mut Bench, session: &mut Session, path: &str) -> Res
 
 async fn patches(bench: &mut Bench, session: &mut Session, path: &str) -> Result<(), Failure> {
     let sessions = bench.sessions(WRITERS).await?;
-    let callers = sessions.into_iter().enumerate().map(|(writer, session)| Patch {
-        session,
-        path: path.to_owned(),
-        annotation: format!("bench.trireme.dev/writer-{writer}"),
-        last: 0,
-        done: 0,
-        conflicts: 0,
-    });
+    let callers = sessions
+        .into_iter()
+        .enumerate()
+        .map(|(writer, session)| ContendedPatch {
+            session,
+            path: path.to_owned(),
+            annotation: format!("bench.trireme.dev/writer-{writer}"),
+            last: 0,
+            done: 0,
+            conflicts: 0,
+        });
     let mut callers: Vec<_> = callers.collect();
     let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
     let body = session.expect(&Call::get(path), StatusCode::OK).await?;
     let object: serde_json::Value =
         serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("{path}: {error}")))?;
-    for Patch { annotation, last, .. } in &callers {
+    for ContendedPatch { annotation, last, .. } in &callers {
         let value = object["metadata"]["annotations"][annotation].as_str();
         if value.and_then(|value| value.parse().ok()) != Some(*last) {
             return Err(Failure::Wrong(format!(

@@ -6,17 +6,17 @@ use trireme_http::client::StatusCode;
 use super::{Bench, READERS, WRITERS, mib};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Limit, Measured, Operation, drive};
+use crate::measure::{Limit, LoadOperation, Measured, drive};
 use crate::objects;
 use crate::usage;
 
-struct Create<'a> {
+struct CreateLoad<'a> {
     session: Session,
     collection: String,
     object: &'a dyn Fn(u64) -> Bytes,
 }
 
-impl Operation for Create<'_> {
+impl LoadOperation for CreateLoad<'_> {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let call = Call::post(&self.collection, (self.object)(number));
         let body = self.session.expect(&call, StatusCode::CREATED).await?;
@@ -66,7 +66,7 @@ pub(super) async fn create(
     object: &dyn Fn(u64) -> Bytes,
 ) -> Result<Measured, Failure> {
     let sessions = bench.sessions(writers).await?;
-    let callers = sessions.into_iter().map(|session| Create {
+    let callers = sessions.into_iter().map(|session| CreateLoad {
         session,
         collection: bench.path(resource),
         object,

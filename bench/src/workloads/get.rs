@@ -6,24 +6,24 @@ use trireme_http::client::StatusCode;
 use super::{Bench, READERS};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Operation, drive};
+use crate::measure::{LoadOperation, drive};
 use crate::objects;
 
-struct Get {
+struct GetLoad {
     session: Session,
     collection: String,
     query: &'static str,
     pods: u64,
 }
 
-impl Get {
+impl GetLoad {
     fn call(&self, number: u64) -> Call {
         let name = objects::pod_name(number % self.pods);
         Call::get(format!("{}/{name}{}", self.collection, self.query))
     }
 }
 
-impl Operation for Get {
+impl LoadOperation for GetLoad {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let body = self.session.expect(&self.call(number), StatusCode::OK).await?;
         let name = objects::pod_name(number % self.pods);
@@ -38,7 +38,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     bench.ensure_pods().await?;
     for (how, query) in [("rv unset", ""), ("rv=0", "?resourceVersion=0")] {
         let sessions = bench.sessions(READERS).await?;
-        let callers = sessions.into_iter().map(|session| Get {
+        let callers = sessions.into_iter().map(|session| GetLoad {
             session,
             collection: bench.path("pods"),
             query,

@@ -7,7 +7,7 @@ use trireme_http::client::StatusCode;
 use super::Bench;
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Operation, drive};
+use crate::measure::{LoadOperation, drive};
 use crate::objects::{POD_GROUPS, POD_PREFIX};
 
 /// Counts how often a needle occurs in a stream of pieces, also across their borders.
@@ -79,7 +79,7 @@ impl List<'_> {
     }
 }
 
-impl Operation for List<'_> {
+impl LoadOperation for List<'_> {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         let call = self.call();
         let mut counter = Counter::of_names(POD_PREFIX);

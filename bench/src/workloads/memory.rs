@@ -6,7 +6,7 @@ use super::list::Counter;
 use super::{Bench, mib};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Limit, Operation, drive};
+use crate::measure::{Limit, LoadOperation, drive};
 use crate::objects::POD_PREFIX;
 use crate::report::float;
 use crate::usage;
@@ -22,7 +22,7 @@ struct ListAll {
     pods: u64,
 }
 
-impl Operation for ListAll {
+impl LoadOperation for ListAll {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         let mut counter = Counter::of_names(POD_PREFIX);
         let call = Call::get(&self.collection);

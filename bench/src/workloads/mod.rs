@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::measure::{Limit, Measured};
 use crate::report::{Report, Row, float};
 use crate::sizes::Sizes;
-use crate::target::Target;
+use crate::target::ServerTarget;
 use crate::usage;
 
 /// Workloads by name.
@@ -73,7 +73,7 @@ pub(crate) struct Read {
 /// A run against one server.
 pub(crate) struct Bench {
     /// The server.
-    pub(crate) target: Target,
+    pub(crate) target: ServerTarget,
     /// The amounts of work.
     pub(crate) sizes: Sizes,
     /// The report so far.
@@ -86,7 +86,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Makes a namespace of its own in the server.
-    pub(crate) async fn new(target: Target, sizes: Sizes, report: Report) -> Result<Self, Failure> {
+    pub(crate) async fn new(target: ServerTarget, sizes: Sizes, report: Report) -> Result<Self, Failure> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let bench = Self {
             namespace: format!("bench-{:x}", since.as_micros()),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use trireme_http::client::StatusCode;
 
-use super::watcher::{Watcher, current_version, open_all};
+use super::watcher::{WatchClient, current_version, open_all};
 use super::{Bench, WRITERS};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Limit, Measured, Operation, drive};
+use crate::measure::{Limit, LoadOperation, Measured, drive};
 use crate::objects;
 
 /// The time that the event that does concern a watcher may take.
@@ -22,7 +22,7 @@ struct Elsewhere {
     pod: String,
 }
 
-impl Operation for Elsewhere {
+impl LoadOperation for Elsewhere {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let patch = Call::merge_patch(&self.pod, objects::annotation_patch(objects::TURN, number));
         Ok(self.session.expect(&patch, StatusCode::OK).await?.len() as u64)
@@ -78,7 +78,7 @@ async fn changes_elsewhere(bench: &Bench) -> Result<Measured, Failure> {
 }
 
 /// Measures the changes while the watchers read; an event that reaches one of them is a failure.
-async fn while_watching(bench: &Bench, streams: &mut [Watcher]) -> Result<Measured, Failure> {
+async fn while_watching(bench: &Bench, streams: &mut [WatchClient]) -> Result<Measured, Failure> {
     let stray = Cell::new(0_u64);
     let mut reading: FuturesUnordered<_> = streams
         .iter_mut()
@@ -100,7 +100,7 @@ async fn while_watching(bench: &Bench, streams: &mut [Watcher]) -> Result<Measur
 }
 
 /// Creates a pod on a watched node; its watcher gets one event, all others none.
-async fn concerns_exactly_one(bench: &Bench, mut streams: Vec<Watcher>) -> Result<(), Failure> {
+async fn concerns_exactly_one(bench: &Bench, mut streams: Vec<WatchClient>) -> Result<(), Failure> {
     let watchers = streams.len();
     let node = watched_node(watchers, watchers / 2);
     let name = format!("seen-{watchers}");

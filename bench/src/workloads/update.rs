@@ -6,7 +6,7 @@ use trireme_http::client::StatusCode;
 use super::{Bench, WRITERS};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
-use crate::measure::{Limit, Operation, drive};
+use crate::measure::{Limit, LoadOperation, drive};
 use crate::objects;
 
 /// A writer that puts its own object back with another annotation, on top of the last answer.
@@ -16,7 +16,7 @@ struct Put {
     last: Bytes,
 }
 
-impl Operation for Put {
+impl LoadOperation for Put {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let changed = objects::with_turn(&self.last, number + 1).ok_or_else(|| no_turn(&self.path))?;
         let call = Call::put(&self.path, changed);
@@ -27,12 +27,12 @@ impl Operation for Put {
 }
 
 /// A writer that patches its own object.
-struct Patch {
+struct PatchLoad {
     session: Session,
     path: String,
 }
 
-impl Operation for Patch {
+impl LoadOperation for PatchLoad {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let call = Call::merge_patch(&self.path, objects::annotation_patch(objects::TURN, number + 1));
         let body = self.session.expect(&call, StatusCode::OK).await?;
@@ -42,12 +42,12 @@ impl Operation for Patch {
 }
 
 /// A writer that deletes one object after the other.
-struct Delete {
+struct DeleteLoad {
     session: Session,
     collection: String,
 }
 
-impl Operation for Delete {
+impl LoadOperation for DeleteLoad {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
         let call = Call::delete(format!("{}/{}", self.collection, own_name(number)));
         Ok(self.session.expect(&call, StatusCode::OK).await?.len() as u64)
@@ -83,7 +83,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     }
     let sessions = bench.sessions(WRITERS).await?;
     let collection = bench.path("configmaps");
-    let callers = sessions.into_iter().map(|session| Delete {
+    let callers = sessions.into_iter().map(|session| DeleteLoad {
         session,
         collection: collection.clone(),
     });
@@ -129,7 +129,7 @@ async fn put(bench: &mut Bench, kind: &str, paths: &[String]) -> Result<(), Fail
 async fn patch(bench: &mut Bench, kind: &str, paths: &[String]) -> Result<(), Failure> {
     let sessions = bench.sessions(paths.len()).await?;
     let callers = sessions.into_iter().zip(paths.iter().cloned());
-    let mut callers: Vec<_> = callers.map(|(session, path)| Patch { session, path }).collect();
+    let mut callers: Vec<_> = callers.map(|(session, path)| PatchLoad { session, path }).collect();
     let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
     let row = bench.row(format!("merge patch {kind}, 16 at once"), &measured)?;
     bench.report.row(row);

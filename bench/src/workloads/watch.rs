@@ -11,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use hdrhistogram::Histogram;
 use trireme_http::client::StatusCode;
 
-use super::watcher::{Watcher, current_version, open_all};
+use super::watcher::{WatchClient, current_version, open_all};
 use super::{Bench, LOOK_AGAIN};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ struct Received {
 }
 
 /// Changes objects at a pace.
-struct Writer {
+struct PacedWriter {
     session: Session,
     collection: String,
     epoch: Instant,
@@ -60,7 +60,7 @@ impl Pace {
     }
 }
 
-impl Writer {
+impl PacedWriter {
     async fn create_watched(&mut self) -> Result<(), Failure> {
         for number in 0..WATCHED {
             let create = Call::post(&self.collection, objects::config_map(&watched(number), 0));
@@ -109,7 +109,7 @@ struct Round {
 }
 
 pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
-    let mut writer = Writer {
+    let mut writer = PacedWriter {
         session: Session::open(&bench.target).await?,
         collection: bench.path("configmaps"),
         epoch: Instant::now(),
@@ -124,7 +124,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn fan_out(bench: &Bench, writer: &mut Writer, pace: Pace, watchers: usize) -> Result<Round, Failure> {
+async fn fan_out(bench: &Bench, writer: &mut PacedWriter, pace: Pace, watchers: usize) -> Result<Round, Failure> {
     let version = current_version(bench, &writer.collection).await?;
     let call = Call::get(format!("{}?watch=true&resourceVersion={version}", writer.collection));
     let (mut streams, _) = open_all(bench, vec![call; watchers]).await?;
@@ -160,7 +160,7 @@ async fn fan_out(bench: &Bench, writer: &mut Writer, pace: Pace, watchers: usize
 }
 
 /// Reads one watch until the object that ends it; returns the versions it brought, in order.
-async fn follow(stream: &mut Watcher, received: &Received, epoch: Instant) -> Result<Vec<u64>, Failure> {
+async fn follow(stream: &mut WatchClient, received: &Received, epoch: Instant) -> Result<Vec<u64>, Failure> {
     let mut versions = Vec::new();
     let mut ended = false;
     while !ended {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use memchr::{memchr, memmem};
 use tokio::sync::Semaphore;
-use trireme_http::client::{ResponseBody, StatusCode};
+use trireme_http::client::{IncomingBody, StatusCode};
 
 use super::Bench;
 use crate::client::{Call, Session};
@@ -18,15 +18,15 @@ use crate::objects;
 const OPENING: usize = 64;
 
 /// An open watch.
-pub(super) struct Watcher {
+pub(super) struct WatchClient {
     // Dropping it could end the connection under the stream.
     _session: Session,
     call: Call,
-    body: ResponseBody,
+    body: IncomingBody,
     lines: Lines,
 }
 
-impl Watcher {
+impl WatchClient {
     async fn open(mut session: Session, call: Call) -> Result<Self, Failure> {
         let response = session.send(&call).await?;
         let status = response.status();
@@ -43,11 +43,11 @@ impl Watcher {
     }
 
     /// Waits for the next piece of the stream and hands its events on. That a watch ends is a failure.
-    pub(super) async fn next(&mut self, mut seen: impl FnMut(&Event<'_>)) -> Result<(), Failure> {
+    pub(super) async fn next(&mut self, mut seen: impl FnMut(&WatchedChange<'_>)) -> Result<(), Failure> {
         let data = self.body.chunk().await.map_err(|_| self.wrong("was cut"))?;
         let data = data.ok_or_else(|| self.wrong("ended"))?;
         let mut fault = None;
-        self.lines.see(&data, |line| match Event::of(line) {
+        self.lines.see(&data, |line| match WatchedChange::of(line) {
             Ok(Some(event)) => seen(&event),
             Ok(None) => {}
             Err(why) => fault = Some(why),
@@ -62,14 +62,14 @@ impl Watcher {
 
 /// A change of an object that concerns this watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Event<'a> {
+pub(super) struct WatchedChange<'a> {
     /// The object's resourceVersion.
     pub(super) version: u64,
     /// The whole line.
     pub(super) line: &'a [u8],
 }
 
-impl<'a> Event<'a> {
+impl<'a> WatchedChange<'a> {
     /// Nothing for a bookmark.
     fn of(line: &'a [u8]) -> Result<Option<Self>, String> {
         let shown = || String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned();
@@ -121,7 +121,7 @@ impl Lines {
 
 /// Opens a watch for each call, in their order, some at a time, over as many connections as the server's limit of
 /// streams takes. An operation of the measurement is one watch that answers.
-pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<Watcher>, Measured), Failure> {
+pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<WatchClient>, Measured), Failure> {
     let target = &bench.target;
     let connections = match target.wire.http1 {
         true => calls.len(),
@@ -134,7 +134,7 @@ pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<Wat
     let opening = sessions.into_iter().zip(calls).map(|(session, call)| async move {
         let permit = gate.acquire().await;
         let begun = Instant::now();
-        let watcher = Watcher::open(session, call).await?;
+        let watcher = WatchClient::open(session, call).await?;
         drop(permit);
         Ok::<_, Failure>((watcher, begun.elapsed()))
     });
@@ -179,13 +179,13 @@ mod tests {
     #[test]
     fn events_are_told_from_bookmarks_and_errors() {
         let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
-        let event = Event::of(line).unwrap().unwrap();
+        let event = WatchedChange::of(line).unwrap().unwrap();
         assert_eq!(event.version, 7);
         assert!(event.is_of("a") && !event.is_of("b"));
         let bookmark = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
-        assert_eq!(Event::of(bookmark), Ok(None));
+        assert_eq!(WatchedChange::of(bookmark), Ok(None));
         let error = br#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
-        assert!(Event::of(error).unwrap_err().contains("410"));
-        assert!(Event::of(b"").is_err());
+        assert!(WatchedChange::of(error).unwrap_err().contains("410"));
+        assert!(WatchedChange::of(b"").is_err());
     }
 }

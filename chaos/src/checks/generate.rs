@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::history::{
-    BALANCER, CacheRecord, FaultRecord, History, Item, Key, Limits, ListPage, Nanos, Op, Outcome, Purpose, Revision,
-    Run, SECOND, TruthEntry, TruthRecord, Verb,
+    BALANCER, CacheRecord, FaultRecord, History, Key, ListedItem, Nanos, Op, Outcome, PromisedLimits, Purpose,
+    RecordedPage, Revision, Run, SECOND, TruthEntry, TruthRecord, Verb,
 };
 
 pub(crate) const MS: Nanos = SECOND / 1000;
@@ -33,7 +33,7 @@ struct Pending {
     client: usize,
 }
 
-struct World {
+struct GeneratedWorld {
     rng: StdRng,
     planned: bool,
     revision: Revision,
@@ -49,7 +49,7 @@ struct World {
 
 /// A valid history. Odd seeds stop a replica as planned, even ones kill it.
 pub(crate) fn generate(seed: u64) -> History {
-    let mut world = World {
+    let mut world = GeneratedWorld {
         rng: StdRng::seed_from_u64(seed),
         planned: seed % 2 == 1,
         revision: 1,
@@ -91,7 +91,7 @@ pub(crate) fn path(key: &Key) -> String {
 
 const CLIENTS: usize = 5;
 
-impl World {
+impl GeneratedWorld {
     fn describe(&mut self, seed: u64) {
         self.history.run = Run {
             experiment: if self.planned { "rolling-restart" } else { "kill-leader" }.to_owned(),
@@ -102,10 +102,10 @@ impl World {
             warm: WARM,
             ended: ENDED,
             internal: vec!["/registry/leases.coordination.k8s.io/".to_owned()],
-            limits: Limits {
+            limits: PromisedLimits {
                 load_floor: 20,
                 rss_budget: 512 << 20,
-                ..Limits::default()
+                ..PromisedLimits::default()
             },
             ..Run::default()
         };
@@ -328,7 +328,7 @@ impl World {
             (list.purpose, list.replica) = (Purpose::Final, replica.to_owned());
             list.rv = Some(self.revision);
             let items = self.state(&all, &BTreeMap::new(), self.revision);
-            list.list = Some(ListPage {
+            list.list = Some(RecordedPage {
                 chain: format!("final-{replica}"),
                 page: 0,
                 last: true,
@@ -377,8 +377,8 @@ impl World {
     }
 }
 
-fn item(entry: &TruthEntry) -> Item {
-    Item {
+fn item(entry: &TruthEntry) -> ListedItem {
+    ListedItem {
         namespace: entry.key.namespace.clone(),
         name: entry.key.name.clone(),
         uid: entry.uid.clone(),

@@ -9,8 +9,8 @@ use super::{
     promise,
 };
 use crate::history::{
-    EventKind, FaultRecord, History, Op, Outcome, Purpose, SampleRecord, StreamEnd, TruthEntry, Verb, WatchEvent,
-    WatchRecord, WatchStart,
+    FaultRecord, History, Op, Outcome, Purpose, RecordKind, SampleRecord, StreamEnd, TruthEntry, Verb, WatchEvent,
+    WatchOpened, WatchRecord,
 };
 
 /// The promises of this run about which nothing was recorded, in words.
@@ -55,9 +55,9 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
             op.verb == Verb::Update && op.outcome == Outcome::Ok && op.request_rv.is_some()
         }),
         9 => ops(history, |op| op.rv.is_some()),
-        10 => events(history, |_, event| event.kind != EventKind::Bookmark),
+        10 => events(history, |_, event| event.kind != RecordKind::Bookmark),
         11 => hops(history),
-        12 => events(history, |_, event| event.kind == EventKind::Bookmark),
+        12 => events(history, |_, event| event.kind == RecordKind::Bookmark),
         13 => started(history, |start| start.from_rv.is_some()),
         14 => events(history, |start, _| !start.selector.is_empty()),
         15 => started(history, |start| start.reads_per_second.is_some()),
@@ -88,25 +88,25 @@ fn entries(ledger: &Ledger<'_>, is_judged: impl Fn(&TruthEntry) -> bool) -> usiz
     ledger.entries.iter().filter(|found| is_judged(found.entry)).count()
 }
 
-fn started(history: &History, is_judged: impl Fn(&WatchStart) -> bool) -> usize {
+fn started(history: &History, is_judged: impl Fn(&WatchOpened) -> bool) -> usize {
     starts(history).filter(|start| is_judged(start)).count()
 }
 
-fn starts(history: &History) -> impl Iterator<Item = &WatchStart> {
+fn starts(history: &History) -> impl Iterator<Item = &WatchOpened> {
     history.watches.iter().filter_map(|record| match record {
         WatchRecord::Start(start) => Some(start),
         _ => None,
     })
 }
 
-fn events(history: &History, is_judged: impl Fn(&WatchStart, &WatchEvent) -> bool) -> usize {
-    let by_stream: HashMap<u64, &WatchStart> = starts(history).map(|start| (start.stream, start)).collect();
+fn events(history: &History, is_judged: impl Fn(&WatchOpened, &WatchEvent) -> bool) -> usize {
+    let by_stream: HashMap<u64, &WatchOpened> = starts(history).map(|start| (start.stream, start)).collect();
     let events = history.watches.iter().filter_map(|record| match record {
         WatchRecord::Event(event) => Some((*by_stream.get(&event.stream)?, event)),
         _ => None,
     });
     events
-        .filter(|(start, event)| event.kind != EventKind::Error && is_judged(start, event))
+        .filter(|(start, event)| event.kind != RecordKind::Error && is_judged(start, event))
         .count()
 }
 

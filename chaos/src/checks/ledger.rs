@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::history::{EventKind, History, Key, Nanos, Revision, TruthEntry, TruthRecord, Verb, WatchRecord};
+use crate::history::{History, Key, Nanos, RecordKind, Revision, TruthEntry, TruthRecord, Verb, WatchRecord};
 
 /// A change of one key, known from one member or from several.
 #[derive(Debug)]
-pub(crate) struct Entry<'h> {
+pub(crate) struct LedgerEntry<'h> {
     /// As the member that told it first recorded it.
     pub(crate) entry: &'h TruthEntry,
     /// Its place in [`History::truth`].
@@ -24,7 +24,7 @@ pub(crate) struct Entry<'h> {
 pub(crate) struct Ledger<'h> {
     pub(crate) history: &'h History,
     /// By revision, then path.
-    pub(crate) entries: Vec<Entry<'h>>,
+    pub(crate) entries: Vec<LedgerEntry<'h>>,
     /// Places in `entries`, by revision.
     by_key: HashMap<&'h Key, Vec<usize>>,
     by_resource: HashMap<&'h str, Vec<usize>>,
@@ -38,16 +38,16 @@ pub(crate) struct Ledger<'h> {
     /// (when acknowledged, revision), by time.
     compactions: Vec<(Nanos, Revision)>,
     /// Whatever anybody knew to be committed.
-    known: Timeline,
+    known: ValueTimeline,
     /// Changes that members tell differently: places in [`History::truth`].
     pub(crate) disagreements: Vec<(usize, usize)>,
 }
 
 /// The greatest value told up to a moment.
 #[derive(Debug, Default)]
-pub(crate) struct Timeline(Vec<(Nanos, Revision)>);
+pub(crate) struct ValueTimeline(Vec<(Nanos, Revision)>);
 
-impl Timeline {
+impl ValueTimeline {
     pub(crate) fn new(mut told: Vec<(Nanos, Revision)>) -> Self {
         told.sort_unstable();
         let mut greatest = 0;
@@ -78,7 +78,7 @@ impl<'h> Ledger<'h> {
             head: None,
             holes: holes(history),
             compactions: Vec::new(),
-            known: Timeline::default(),
+            known: ValueTimeline::default(),
             disagreements,
         };
         ledger.index();
@@ -119,7 +119,7 @@ impl<'h> Ledger<'h> {
     }
 
     /// Whatever somebody read was committed when it was read.
-    fn timeline(&self) -> Timeline {
+    fn timeline(&self) -> ValueTimeline {
         let mut told: Vec<_> = self
             .entries
             .iter()
@@ -132,10 +132,10 @@ impl<'h> Ledger<'h> {
             .filter(|op| op.outcome == crate::history::Outcome::Ok);
         told.extend(answered.filter_map(|op| Some((op.returned, op.rv?))));
         told.extend(self.history.watches.iter().filter_map(|record| match record {
-            WatchRecord::Event(event) if event.kind != EventKind::Error => Some((event.at, event.rv)),
+            WatchRecord::Event(event) if event.kind != RecordKind::Error => Some((event.at, event.rv)),
             _ => None,
         }));
-        Timeline::new(told)
+        ValueTimeline::new(told)
     }
 
     /// The newest revision that somebody knew to be committed before this moment: a linearizable read that begins then
@@ -161,7 +161,7 @@ impl<'h> Ledger<'h> {
     }
 
     /// The change of a key at exactly this revision.
-    pub(crate) fn at(&self, key: &Key, revision: Revision) -> Option<&Entry<'h>> {
+    pub(crate) fn at(&self, key: &Key, revision: Revision) -> Option<&LedgerEntry<'h>> {
         let places = self.of_key(key);
         let found = places.binary_search_by_key(&revision, |place| self.entries[*place].entry.revision);
         found.ok().map(|found| &self.entries[places[found]])
@@ -199,12 +199,12 @@ pub(crate) fn selects(key: &Key, selector: &BTreeMap<String, String>, entry: &Tr
             .all(|(name, value)| entry.labels.get(name) == Some(value))
 }
 
-fn merge(history: &History) -> (Vec<Entry<'_>>, Vec<(usize, usize)>) {
-    let mut merged: BTreeMap<(Revision, &str), Entry<'_>> = BTreeMap::new();
+fn merge(history: &History) -> (Vec<LedgerEntry<'_>>, Vec<(usize, usize)>) {
+    let mut merged: BTreeMap<(Revision, &str), LedgerEntry<'_>> = BTreeMap::new();
     let mut disagreements = Vec::new();
     for (index, record) in history.truth.iter().enumerate() {
         let TruthRecord::Entry(entry) = record else { continue };
-        let fresh = Entry {
+        let fresh = LedgerEntry {
             entry,
             index,
             previous: None,

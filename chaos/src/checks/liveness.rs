@@ -2,7 +2,8 @@
 
 use super::{Evidence, Violation};
 use crate::history::{
-    FaultRecord, FaultResult, History, Nanos, Op, Outcome, Purpose, Sample, SampleRecord, StreamEnd, Verb, WatchRecord,
+    FaultRecord, FaultResult, History, Nanos, Op, Outcome, Purpose, ReplicaSample, SampleRecord, StreamEnd, Verb,
+    WatchRecord,
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -34,7 +35,7 @@ pub(super) fn installed(history: &History) -> impl Iterator<Item = (usize, &Faul
     faults.filter(|(_, fault)| fault.result == FaultResult::Installed)
 }
 
-pub(super) fn replica_samples(history: &History) -> impl Iterator<Item = (usize, &Sample)> {
+pub(super) fn replica_samples(history: &History) -> impl Iterator<Item = (usize, &ReplicaSample)> {
     let samples = history.samples.iter().enumerate();
     samples.filter_map(|(index, record)| match record {
         SampleRecord::Replica(sample) => Some((index, sample)),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     Evidence, Ledger, Violation,
-    writes::{Seen, backwards},
+    writes::{SeenValue, backwards},
 };
-use crate::history::{BALANCER, EventKind, Hash, History, Key, Op, Outcome, Revision, Verb, WatchRecord};
+use crate::history::{BALANCER, Hash, History, Key, Op, Outcome, RecordKind, Revision, Verb, WatchRecord};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = one_state(ledger);
@@ -17,18 +17,18 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
 /// An object at a revision; namespace and name are enough beside it, as a revision belongs to one resource.
 type Version<'h> = (&'h str, &'h str, Revision);
 /// uid and payload.
-type State<'h> = (&'h str, Hash);
+type ObjectState<'h> = (&'h str, Hash);
 
 fn one_state(ledger: &Ledger<'_>) -> Vec<Violation> {
     let history = ledger.history;
-    let mut known: HashMap<Version<'_>, (State<'_>, Evidence)> = HashMap::new();
+    let mut known: HashMap<Version<'_>, (ObjectState<'_>, Evidence)> = HashMap::new();
     for found in ledger.entries.iter().filter(|found| !found.entry.deleted) {
         let (key, entry) = (&found.entry.key, found.entry);
         let version = (key.namespace.as_str(), key.name.as_str(), entry.revision);
         known.insert(version, ((&entry.uid, entry.hash), Evidence::Truth(found.index)));
     }
     let mut violations = Vec::new();
-    let mut see = |version: Version<'_>, state: State<'_>, evidence| {
+    let mut see = |version: Version<'_>, state: ObjectState<'_>, evidence| {
         if let Some((first, shown)) = known.get(&version)
             && *first != state
         {
@@ -51,7 +51,7 @@ fn one_state(ledger: &Ledger<'_>) -> Vec<Violation> {
     for (index, record) in history.watches.iter().enumerate() {
         // What is deleted shows its last state, or the one that left the selector.
         if let WatchRecord::Event(event) = record
-            && matches!(event.kind, EventKind::Added | EventKind::Modified)
+            && matches!(event.kind, RecordKind::Added | RecordKind::Modified)
         {
             let item = &event.object;
             let version = (item.namespace.as_str(), item.name.as_str(), event.rv);
@@ -69,13 +69,13 @@ fn one_state(ledger: &Ledger<'_>) -> Vec<Violation> {
 
 /// Checks that the state that one replica shows of one object, or of one list, never grows older.
 fn replicas_go_forward(history: &History) -> Vec<Violation> {
-    let mut shown: BTreeMap<(&str, &Key, &str), Vec<Seen>> = BTreeMap::new();
+    let mut shown: BTreeMap<(&str, &Key, &str), Vec<SeenValue>> = BTreeMap::new();
     for (index, op) in history.ops.iter().enumerate() {
         let (true, Some(rv)) = (is_read_at_one_replica(op), op.rv) else {
             continue;
         };
         let uid = op.uid.as_deref().unwrap_or_default();
-        shown.entry((&op.replica, &op.key, uid)).or_default().push(Seen {
+        shown.entry((&op.replica, &op.key, uid)).or_default().push(SeenValue {
             called: op.called,
             returned: Some(op.returned),
             value: rv,

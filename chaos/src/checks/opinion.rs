@@ -10,14 +10,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use porcupine_rs::{CheckResult, Model, Operation, check_operations_timeout};
 
-use super::{Evidence, Ledger, Violation, reads::Freshness};
+use super::{Evidence, Ledger, Violation, reads::AnswerAge};
 use crate::history::{Key, Op, Outcome, Revision, Verb};
 
 /// A key whose search takes longer is left to the scans.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone)]
-enum Access {
+enum RegisterAccess {
     /// `replaces` is the precondition, if it had one.
     Write {
         revision: Revision,
@@ -31,46 +31,46 @@ enum Access {
 
 /// A register without looking at preconditions: whether reads are linearizable.
 #[derive(Debug, Clone)]
-struct Register;
+struct ReadRegister;
 
 /// The same with preconditions: whether updates are lost.
 #[derive(Debug, Clone)]
 struct CompareAndSet;
 
-fn step(state: Revision, access: &Access, compare: bool) -> (bool, Revision) {
+fn step(state: Revision, access: &RegisterAccess, compare: bool) -> (bool, Revision) {
     match access {
-        Access::Write { revision, replaces } => {
+        RegisterAccess::Write { revision, replaces } => {
             (!compare || replaces.is_none_or(|replaces| replaces == state), *revision)
         }
-        Access::Delete { surely } => (state != 0 || !surely, 0),
-        Access::Read(revision) => (*revision == state, state),
+        RegisterAccess::Delete { surely } => (state != 0 || !surely, 0),
+        RegisterAccess::Read(revision) => (*revision == state, state),
     }
 }
 
-impl Model for Register {
+impl Model for ReadRegister {
     type State = Revision;
-    type Op = Access;
+    type Op = RegisterAccess;
     type Metadata = ();
 
     fn init() -> Revision {
         0
     }
 
-    fn step(state: &Revision, access: &Access) -> (bool, Revision) {
+    fn step(state: &Revision, access: &RegisterAccess) -> (bool, Revision) {
         step(*state, access, false)
     }
 }
 
 impl Model for CompareAndSet {
     type State = Revision;
-    type Op = Access;
+    type Op = RegisterAccess;
     type Metadata = ();
 
     fn init() -> Revision {
         0
     }
 
-    fn step(state: &Revision, access: &Access) -> (bool, Revision) {
+    fn step(state: &Revision, access: &RegisterAccess) -> (bool, Revision) {
         step(*state, access, true)
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
             .iter()
             .filter_map(|index| Some((&ledger.history.ops[*index], access(ledger, *index)?)))
             .collect();
-        let invariant = if illegal::<Register>(&accesses) {
+        let invariant = if illegal::<ReadRegister>(&accesses) {
             5
         } else if illegal::<CompareAndSet>(&accesses) {
             8
@@ -109,9 +109,9 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     violations
 }
 
-fn illegal<M: Model<Op = Access, Metadata = ()>>(accesses: &[(&Op, Access)]) -> bool {
+fn illegal<M: Model<Op = RegisterAccess, Metadata = ()>>(accesses: &[(&Op, RegisterAccess)]) -> bool {
     let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX);
-    let operation = |(op, access): &(&Op, Access)| Operation::<M> {
+    let operation = |(op, access): &(&Op, RegisterAccess)| Operation::<M> {
         client_id: None,
         call_time: time(op.called),
         return_time: if op.outcome == Outcome::Unknown {
@@ -127,21 +127,21 @@ fn illegal<M: Model<Op = Access, Metadata = ()>>(accesses: &[(&Op, Access)]) -> 
 }
 
 /// The operation of a request on the register; `None` if neither.
-fn access(ledger: &Ledger<'_>, index: usize) -> Option<Access> {
+fn access(ledger: &Ledger<'_>, index: usize) -> Option<RegisterAccess> {
     let op = &ledger.history.ops[index];
     match (op.verb, op.outcome) {
-        (Verb::Get, _) if Freshness::of(op) != Some(Freshness::Newest) => None,
-        (Verb::Get, Outcome::Ok) => Some(Access::Read(op.rv?)),
-        (Verb::Get, Outcome::Fail) if op.code == 404 => Some(Access::Read(0)),
-        (Verb::Delete, Outcome::Ok) => Some(Access::Delete { surely: true }),
-        (Verb::Delete, Outcome::Unknown) => Some(Access::Delete { surely: false }),
-        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Ok) => Some(Access::Write {
+        (Verb::Get, _) if AnswerAge::of(op) != Some(AnswerAge::Newest) => None,
+        (Verb::Get, Outcome::Ok) => Some(RegisterAccess::Read(op.rv?)),
+        (Verb::Get, Outcome::Fail) if op.code == 404 => Some(RegisterAccess::Read(0)),
+        (Verb::Delete, Outcome::Ok) => Some(RegisterAccess::Delete { surely: true }),
+        (Verb::Delete, Outcome::Unknown) => Some(RegisterAccess::Delete { surely: false }),
+        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Ok) => Some(RegisterAccess::Write {
             revision: op.rv?,
             replaces: replaces(op),
         }),
         (Verb::Create | Verb::Update | Verb::Patch, Outcome::Unknown) => {
             let place = *ledger.by_attempt.get(op.attempt.as_str())?.first()?;
-            Some(Access::Write {
+            Some(RegisterAccess::Write {
                 revision: ledger.entries[place].entry.revision,
                 replaces: replaces(op),
             })

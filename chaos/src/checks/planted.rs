@@ -6,7 +6,7 @@ mod secrets;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Validity, check, generate::generate};
-use crate::history::{EventKind, FaultResult, History, SampleRecord, TruthRecord, WatchRecord};
+use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
 
 #[test]
 fn nothing_is_said_of_valid_histories() {
@@ -101,7 +101,7 @@ fn who_is_ready_again_while_a_fault_is_healed_does_not_lie() {
 #[test]
 fn evidence_leads_to_the_records() {
     let mut history = generate(4);
-    let op = secrets::Secret::new(&history, 0).create().op;
+    let op = secrets::PlantedSecret::new(&history, 0).create().op;
     history.ops.push(op.clone());
     let verdict = check(&history);
     let [violation] = verdict.violations.as_slice() else {
@@ -149,7 +149,7 @@ const INVALID: [Invalid; 12] = [
     }),
     ("invariant 12", |history| {
         let is_bookmark =
-            |record: &WatchRecord| matches!(record, WatchRecord::Event(event) if event.kind == EventKind::Bookmark);
+            |record: &WatchRecord| matches!(record, WatchRecord::Event(event) if event.kind == RecordKind::Bookmark);
         history.watches.retain(|record| !is_bookmark(record));
     }),
     ("up to the end", |history| {

@@ -5,7 +5,7 @@ use crate::history::{Op, Outcome, Revision, Verb};
 
 /// The age that an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Freshness {
+pub(super) enum AnswerAge {
     /// No `resourceVersion`: as new as anything known when the read began.
     Newest,
     /// `resourceVersion=0`: as old as it likes.
@@ -16,7 +16,7 @@ pub(super) enum Freshness {
     Exact(Revision),
 }
 
-impl Freshness {
+impl AnswerAge {
     /// The freshness that a read has asked for; `None` for nonsense, which the server refuses.
     pub(super) fn of(op: &Op) -> Option<Self> {
         match (op.request_rv.as_deref(), op.rv_match.as_deref()) {
@@ -41,7 +41,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let reads = ledger.history.ops.iter().enumerate();
     let reads = reads.filter(|(_, op)| op.verb == Verb::Get && (op.outcome == Outcome::Ok || op.code == 404));
     let wrong = reads.filter_map(|(index, op)| {
-        let freshness = Freshness::of(op)?;
+        let freshness = AnswerAge::of(op)?;
         let least = freshness.least(ledger, op);
         let why = if op.outcome == Outcome::Ok {
             wrong_state(ledger, op, least)?
@@ -54,12 +54,12 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     wrong.collect()
 }
 
-fn number(op: &Op, freshness: Freshness) -> u8 {
+fn number(op: &Op, freshness: AnswerAge) -> u8 {
     match freshness {
         // Whatever is missing at the very end was acknowledged and is not readable.
-        Freshness::Newest if op.purpose == crate::history::Purpose::Final => 1,
-        Freshness::Newest | Freshness::Any => 5,
-        Freshness::NotOlderThan(_) | Freshness::Exact(_) => 7,
+        AnswerAge::Newest if op.purpose == crate::history::Purpose::Final => 1,
+        AnswerAge::Newest | AnswerAge::Any => 5,
+        AnswerAge::NotOlderThan(_) | AnswerAge::Exact(_) => 7,
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{
     Evidence, Ledger, Violation,
     ledger::selects,
-    reads::Freshness,
+    reads::AnswerAge,
     streams::{self, Stream},
 };
-use crate::history::{Item, Key, Op, Outcome, Purpose, Revision, TruthEntry, Verb};
+use crate::history::{Key, ListedItem, Op, Outcome, Purpose, Revision, TruthEntry, Verb};
 
 /// A claim: this, and nothing else, existed at `rv`.
 struct Claim<'h> {
@@ -34,7 +34,7 @@ pub(super) fn check(ledger: &Ledger<'_>, streams: &[Stream<'_>]) -> Vec<Violatio
     violations
 }
 
-fn object(item: &Item) -> Object<'_> {
+fn object(item: &ListedItem) -> Object<'_> {
     (&item.namespace, &item.name, &item.uid, item.rv)
 }
 
@@ -55,7 +55,7 @@ fn lists<'h>(ledger: &Ledger<'h>, violations: &mut Vec<Violation>) -> Vec<Claim<
         let page = |index: &usize| ops[*index].list.as_ref().map_or(0, |list| list.page);
         indices.sort_unstable_by_key(page);
         let first = &ops[indices[0]];
-        let Some(freshness) = Freshness::of(first) else {
+        let Some(freshness) = AnswerAge::of(first) else {
             continue;
         };
         let invariant = number(first, freshness);
@@ -83,16 +83,16 @@ fn lists<'h>(ledger: &Ledger<'h>, violations: &mut Vec<Violation>) -> Vec<Claim<
     claims
 }
 
-fn number(op: &Op, freshness: Freshness) -> u8 {
+fn number(op: &Op, freshness: AnswerAge) -> u8 {
     match freshness {
-        Freshness::Newest if op.purpose == Purpose::Final => 1,
-        Freshness::Newest => 6,
-        Freshness::NotOlderThan(_) | Freshness::Exact(_) => 7,
-        Freshness::Any => 16,
+        AnswerAge::Newest if op.purpose == Purpose::Final => 1,
+        AnswerAge::Newest => 6,
+        AnswerAge::NotOlderThan(_) | AnswerAge::Exact(_) => 7,
+        AnswerAge::Any => 16,
     }
 }
 
-fn wrong_revision(ledger: &Ledger<'_>, freshness: Freshness, indices: &[usize]) -> Option<String> {
+fn wrong_revision(ledger: &Ledger<'_>, freshness: AnswerAge, indices: &[usize]) -> Option<String> {
     let ops = &ledger.history.ops;
     let first = &ops[indices[0]];
     let Some(rv) = first.rv else {
@@ -102,7 +102,7 @@ fn wrong_revision(ledger: &Ledger<'_>, freshness: Freshness, indices: &[usize]) 
     if rv < least {
         return Some(format!("the state of {rv}, although {least} was asked for or known"));
     }
-    if freshness == Freshness::Exact(least) && rv != least {
+    if freshness == AnswerAge::Exact(least) && rv != least {
         return Some(format!("the state of {rv}, although exactly {least} was asked for"));
     }
     if ledger.head.is_some_and(|head| rv > head) {

@@ -9,12 +9,14 @@ mod walk;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Evidence, Ledger, Violation};
-use crate::history::{EventKind, History, Item, Revision, StreamEnd, WatchEnd, WatchEvent, WatchRecord, WatchStart};
+use crate::history::{
+    History, ListedItem, RecordKind, Revision, StreamEnd, WatchEnd, WatchEvent, WatchOpened, WatchRecord,
+};
 
 /// A stream, put together again.
 #[derive(Debug)]
 pub(super) struct Stream<'h> {
-    pub(super) start: &'h WatchStart,
+    pub(super) start: &'h WatchOpened,
     /// The place of the start in [`History::watches`].
     pub(super) index: usize,
     /// Places in [`History::watches`], as they came.
@@ -27,7 +29,7 @@ pub(super) struct Stream<'h> {
 impl Stream<'_> {
     /// Up to where the client has seen everything when the stream ends.
     fn reached(&self) -> Option<Revision> {
-        let told = self.events.iter().filter(|(_, event)| event.kind != EventKind::Error);
+        let told = self.events.iter().filter(|(_, event)| event.kind != RecordKind::Error);
         let told = told.map(|(_, event)| event.rv).max();
         told.max(self.start.from_rv)
     }
@@ -92,22 +94,22 @@ pub(super) fn check(ledger: &Ledger<'_>, streams: &[Stream<'_>]) -> Vec<Violatio
 pub(super) fn initial_state<'h>(
     history: &'h History,
     stream: &Stream<'h>,
-) -> Option<(Revision, Vec<&'h Item>, Vec<Evidence>)> {
+) -> Option<(Revision, Vec<&'h ListedItem>, Vec<Evidence>)> {
     if stream.start.from_rv.is_some() {
         return None;
     }
     let end = stream.events.iter().position(|(_, event)| event.initial_events_end)?;
     let (last, bookmark) = stream.events[end];
-    let mut state: BTreeMap<(&str, &str), &Item> = BTreeMap::new();
+    let mut state: BTreeMap<(&str, &str), &ListedItem> = BTreeMap::new();
     for (index, _) in &stream.events[..end] {
         let WatchRecord::Event(event) = &history.watches[*index] else {
             continue;
         };
         let name = (event.object.namespace.as_str(), event.object.name.as_str());
         match event.kind {
-            EventKind::Added | EventKind::Modified => _ = state.insert(name, &event.object),
-            EventKind::Deleted => _ = state.remove(&name),
-            EventKind::Bookmark | EventKind::Error => {}
+            RecordKind::Added | RecordKind::Modified => _ = state.insert(name, &event.object),
+            RecordKind::Deleted => _ = state.remove(&name),
+            RecordKind::Bookmark | RecordKind::Error => {}
         }
     }
     let evidence = vec![Evidence::Watch(stream.index), Evidence::Watch(last)];

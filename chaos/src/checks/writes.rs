@@ -151,7 +151,7 @@ fn deletions_have_causes(ledger: &Ledger<'_>) -> Vec<Violation> {
 
 /// A value that somebody saw between two moments.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct SeenValue {
     pub(super) called: Nanos,
     /// `None` if nobody knows when it was over.
     pub(super) returned: Option<Nanos>,
@@ -162,12 +162,12 @@ pub(super) struct Seen {
 
 /// Pairs in which the later one, which began after the earlier had ended, has the lower value (or the same, if each value
 /// may be seen once only).
-pub(super) fn backwards(mut seen: Vec<Seen>, strict: bool) -> Vec<(Seen, Seen)> {
+pub(super) fn backwards(mut seen: Vec<SeenValue>, strict: bool) -> Vec<(SeenValue, SeenValue)> {
     let mut ended: Vec<_> = seen.iter().filter_map(|seen| Some((seen.returned?, *seen))).collect();
     ended.sort_unstable_by_key(|(returned, seen)| (*returned, seen.op));
     seen.sort_unstable_by_key(|seen| (seen.called, seen.op));
     let mut ended = ended.into_iter().peekable();
-    let mut newest: Option<Seen> = None;
+    let mut newest: Option<SeenValue> = None;
     let mut pairs = Vec::new();
     for later in seen {
         while let Some((_, earlier)) = ended.next_if(|(returned, _)| *returned < later.called) {
@@ -175,7 +175,7 @@ pub(super) fn backwards(mut seen: Vec<Seen>, strict: bool) -> Vec<(Seen, Seen)> 
                 newest = Some(earlier);
             }
         }
-        let wrong = |earlier: &Seen| later.value < earlier.value || strict && later.value == earlier.value;
+        let wrong = |earlier: &SeenValue| later.value < earlier.value || strict && later.value == earlier.value;
         pairs.extend(newest.filter(wrong).map(|earlier| (earlier, later)));
     }
     pairs
@@ -195,7 +195,7 @@ fn real_time_order(ledger: &Ledger<'_>) -> Vec<Violation> {
             Outcome::Unknown => (landed()?, None),
             Outcome::Fail => return None,
         };
-        Some(Seen {
+        Some(SeenValue {
             called: op.called,
             returned,
             value,

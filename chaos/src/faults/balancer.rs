@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 
 use super::kill::is_deserted;
-use super::{Doing, Observation, Refusal};
+use super::{ActiveFault, Observation, Refusal};
 use crate::world::{Part, World, WorldError};
 
 #[derive(Debug)]
@@ -14,12 +14,12 @@ struct Reloaded {
     old: Option<u32>,
 }
 
-pub(super) async fn kill(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn kill(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     world.kill(Part::Balancer).await?;
     Ok(Box::new(Killed))
 }
 
-pub(super) fn reload(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) fn reload(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     let old = world.id(Part::Balancer);
     world.reload_balancer()?;
     Ok(Box::new(Reloaded { old }))
@@ -29,7 +29,7 @@ fn targets() -> Vec<String> {
     vec![Part::Balancer.to_string()]
 }
 
-impl Doing for Killed {
+impl ActiveFault for Killed {
     fn targets(&self) -> Vec<String> {
         targets()
     }
@@ -50,7 +50,7 @@ impl Doing for Killed {
     }
 }
 
-impl Doing for Reloaded {
+impl ActiveFault for Reloaded {
     fn targets(&self) -> Vec<String> {
         targets()
     }

@@ -12,8 +12,8 @@ use rand::seq::IndexedRandom as _;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::{Doing, Observation, Refusal, skip};
-use crate::world::{Part, Settings, WallClock, World, WorldError};
+use super::{ActiveFault, Observation, Refusal, skip};
+use crate::world::{Part, WallClock, World, WorldError, WorldSettings};
 
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
@@ -64,7 +64,7 @@ impl WrongClock {
         }
     }
 
-    pub(super) fn prepare(self, settings: &mut Settings) {
+    pub(super) fn prepare(self, settings: &mut WorldSettings) {
         settings.wall_clocks = true;
         settings.young_certificates |= self == Self::BeforeCertificates;
     }
@@ -154,7 +154,11 @@ struct Set {
     started: bool,
 }
 
-pub(super) async fn begin(world: &World, wrong: WrongClock, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn begin(
+    world: &World,
+    wrong: WrongClock,
+    chance: &mut StdRng,
+) -> Result<Box<dyn ActiveFault>, Refusal> {
     if !world.settings().wall_clocks {
         return skip("the wall clocks of the replicas cannot be set");
     }
@@ -250,7 +254,7 @@ impl Set {
     }
 }
 
-impl Doing for Set {
+impl ActiveFault for Set {
     fn targets(&self) -> Vec<String> {
         vec![Part::Replica(self.replica).to_string()]
     }

@@ -8,7 +8,7 @@ use etcd_client::Client;
 use futures_util::future::BoxFuture;
 
 use super::task::{Stop, Task};
-use super::{Doing, Observation, Refusal};
+use super::{ActiveFault, Observation, Refusal};
 use crate::world::{World, WorldError};
 
 const PERIOD: Duration = Duration::from_millis(200);
@@ -16,25 +16,25 @@ const PERIOD: Duration = Duration::from_millis(200);
 const KEPT: i64 = 50;
 
 #[derive(Debug, Default)]
-struct Progress {
+struct CompactionProgress {
     compactions: AtomicU64,
     edge: AtomicI64,
 }
 
 #[derive(Debug)]
 struct Compacting {
-    progress: Arc<Progress>,
+    progress: Arc<CompactionProgress>,
     task: Task<()>,
 }
 
-pub(super) async fn begin(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn begin(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     let client = world.etcd_client().await?;
-    let progress = Arc::<Progress>::default();
+    let progress = Arc::<CompactionProgress>::default();
     let task = Task::spawn(|stop| compact(client, Arc::clone(&progress), stop));
     Ok(Box::new(Compacting { progress, task }))
 }
 
-async fn compact(mut client: Client, progress: Arc<Progress>, mut stop: Stop) {
+async fn compact(mut client: Client, progress: Arc<CompactionProgress>, mut stop: Stop) {
     while stop.pause(PERIOD).await {
         // Another fault may be at etcd at the same time, and the server compacts too; there is a next time.
         let Ok(status) = client.get("/", None).await else {
@@ -64,7 +64,7 @@ impl Compacting {
     }
 }
 
-impl Doing for Compacting {
+impl ActiveFault for Compacting {
     fn targets(&self) -> Vec<String> {
         vec!["etcd".to_owned()]
     }

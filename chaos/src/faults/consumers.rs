@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use trireme_http::client::ByteStream;
 
 use super::task::{Stop, Task};
-use super::{Doing, Observation, Refusal};
+use super::{ActiveFault, Observation, Refusal};
 use crate::world::{ADMIN_TOKEN, Probe, World, WorldError};
 
 /// Where the nemesis makes changes of its own. Who compares histories must leave this namespace out.
@@ -42,7 +42,7 @@ const CHANGE_PERIOD: Duration = Duration::from_millis(50);
 const CONTROL: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]
-struct Progress {
+struct ConsumerProgress {
     opened: AtomicU64,
     failed: AtomicU64,
     /// Streams of slow watchers that the server has ended.
@@ -55,17 +55,17 @@ struct Consumers {
     wanted: usize,
     control: Range<std::time::Instant>,
     began: std::time::Instant,
-    progress: Arc<Progress>,
+    progress: Arc<ConsumerProgress>,
     watchers: Task<()>,
     changes: Task<()>,
 }
 
-pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box<dyn ActiveFault>, Refusal> {
     let (probe, address) = (world.probe().clone(), world.address());
     make_namespace(&probe, address).await?;
     make_object(&probe, address).await?;
     let control = change_for_nobody(&probe, address).await;
-    let progress = Arc::<Progress>::default();
+    let progress = Arc::<ConsumerProgress>::default();
     let (watching, changing) = (Arc::clone(&progress), Arc::clone(&progress));
     let watcher = probe.clone();
     let watchers = Task::spawn(|stop| watch_all(watcher, address, slow, idle, watching, stop));
@@ -95,7 +95,7 @@ async fn change_for_nobody(probe: &Probe, address: SocketAddr) -> Range<std::tim
 }
 
 /// That not all could be opened is told when they are looked at.
-async fn wait_until_open(wanted: usize, progress: &Progress) {
+async fn wait_until_open(wanted: usize, progress: &ConsumerProgress) {
     let end = Instant::now() + OPEN_PATIENCE;
     let tried = || progress.opened.load(Ordering::Relaxed) + progress.failed.load(Ordering::Relaxed);
     while usize::try_from(tried()).is_ok_and(|tried| tried < wanted) && Instant::now() < end {
@@ -134,7 +134,7 @@ async fn make(probe: &Probe, address: SocketAddr, path: &str, body: &Value) -> R
     })
 }
 
-async fn change(probe: Probe, address: SocketAddr, progress: Arc<Progress>, mut stop: Stop) {
+async fn change(probe: Probe, address: SocketAddr, progress: Arc<ConsumerProgress>, mut stop: Stop) {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{OBJECT}");
     let mut number = 0_u64;
     while stop.pause(CHANGE_PERIOD).await {
@@ -153,7 +153,7 @@ async fn watch_all(
     address: SocketAddr,
     slow: usize,
     idle: usize,
-    progress: Arc<Progress>,
+    progress: Arc<ConsumerProgress>,
     mut stop: Stop,
 ) {
     let mut watchers = JoinSet::new();
@@ -217,7 +217,7 @@ async fn sip(mut stream: Box<dyn ByteStream>) {
     }
 }
 
-impl Doing for Consumers {
+impl ActiveFault for Consumers {
     fn targets(&self) -> Vec<String> {
         vec!["watches".to_owned()]
     }

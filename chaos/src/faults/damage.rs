@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::mount::Mount;
-use super::{Doing, Observation, Refusal, skip};
+use super::{ActiveFault, Observation, Refusal, skip};
 use crate::world::{Part, World, WorldError};
 
 /// The time limit for a damaged replica to refuse or to become ready.
@@ -69,7 +69,7 @@ struct Damaged {
     /// The damage to the files.
     done: String,
     /// The replica's reaction.
-    outcome: Outcome,
+    outcome: DamageOutcome,
     mount: Option<Mount>,
     /// The undamaged files.
     kept: TempDir,
@@ -77,7 +77,7 @@ struct Damaged {
 
 /// The reaction of a replica to the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum DamageOutcome {
     /// With what it said last.
     Refused(String),
     /// And whether it is the same member of the group.
@@ -85,7 +85,7 @@ enum Outcome {
     Neither,
 }
 
-pub(super) async fn begin(world: &World, damage: Damage, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn begin(world: &World, damage: Damage, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let replica = chance.random_range(0..world.replicas().max(1));
     let raft = world.data_dir(replica)?.join("raft");
     if largest_file(&raft).is_err() {
@@ -109,7 +109,7 @@ pub(super) async fn begin(world: &World, damage: Damage, chance: &mut StdRng) ->
     let log_before = world.log(part).len();
     world.launch(part).await?;
     let outcome = match outcome(world, part, log_before).await {
-        Outcome::Started(_) => Outcome::Started(identity(world, replica).await == before),
+        DamageOutcome::Started(_) => DamageOutcome::Started(identity(world, replica).await == before),
         other => other,
     };
     Ok(Box::new(Damaged {
@@ -189,20 +189,20 @@ async fn identity(world: &World, replica: usize) -> Option<String> {
 }
 
 /// Waits until the replica has refused or is ready.
-async fn outcome(world: &World, part: Part, log_before: usize) -> Outcome {
+async fn outcome(world: &World, part: Part, log_before: usize) -> DamageOutcome {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if !world.is_running(part) {
             let log = world.log(part);
             let said = log.get(log_before..).unwrap_or_default().trim();
-            return Outcome::Refused(said.lines().last().unwrap_or_default().to_owned());
+            return DamageOutcome::Refused(said.lines().last().unwrap_or_default().to_owned());
         }
         if world.is_ready(part).await {
-            return Outcome::Started(true);
+            return DamageOutcome::Started(true);
         }
         sleep(Duration::from_millis(50)).await;
     }
-    Outcome::Neither
+    DamageOutcome::Neither
 }
 
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -251,8 +251,8 @@ impl Damaged {
         let mount = self.mount.take();
         match (&self.outcome, mount) {
             // The files below were never touched.
-            (Outcome::Refused(_), Some(mount)) => drop(mount),
-            (Outcome::Refused(_), None) => put_all(self.kept.path(), &self.raft).map_err(io)?,
+            (DamageOutcome::Refused(_), Some(mount)) => drop(mount),
+            (DamageOutcome::Refused(_), None) => put_all(self.kept.path(), &self.raft).map_err(io)?,
             // What it has written since counts: a vote must not be taken back.
             (_, Some(mount)) => {
                 if world.is_running(part) {
@@ -270,20 +270,20 @@ impl Damaged {
     }
 }
 
-impl Doing for Damaged {
+impl ActiveFault for Damaged {
     fn targets(&self) -> Vec<String> {
         vec![Part::Replica(self.replica).to_string()]
     }
 
     fn observe<'a>(&'a mut self, _: &'a World) -> BoxFuture<'a, Observation> {
         let made = match &self.outcome {
-            Outcome::Refused(said) => format!("it refused to start: {said}"),
-            Outcome::Started(true) => "it started all the same".to_owned(),
-            Outcome::Started(false) => "it started as another member of the group".to_owned(),
-            Outcome::Neither => format!("it neither started nor ended within {PATIENCE:?}"),
+            DamageOutcome::Refused(said) => format!("it refused to start: {said}"),
+            DamageOutcome::Started(true) => "it started all the same".to_owned(),
+            DamageOutcome::Started(false) => "it started as another member of the group".to_owned(),
+            DamageOutcome::Neither => format!("it neither started nor ended within {PATIENCE:?}"),
         };
         let evidence = format!("{}; {made}", self.done);
-        let decided = self.outcome != Outcome::Neither;
+        let decided = self.outcome != DamageOutcome::Neither;
         Box::pin(async move { Observation::of(decided, evidence) })
     }
 

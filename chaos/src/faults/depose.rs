@@ -24,11 +24,11 @@ use super::consumers::{NAMESPACE, make_namespace};
 use super::held_write::{self, fence_on_the_wire};
 use super::pause::{is_silent, resume};
 use super::task::{Stop, Task};
-use super::{Doing, Observation, Refusal, skip, told};
+use super::{ActiveFault, Observation, Refusal, skip, told};
 use crate::history::LateWrite;
 use crate::proxy::Link;
 use crate::traffic::FENCED;
-use crate::world::{LinkId, Part, Probe, Settings, World, WorldError};
+use crate::world::{LinkId, Part, Probe, World, WorldError, WorldSettings};
 
 /// Without the duties that are kube-controller-manager's, hardly any would write because of requests.
 const CONTROLLERS: &str = "--controllers=*";
@@ -49,7 +49,7 @@ const KEPT: u64 = 3;
 const ROUNDS_PER_SERVICE: u64 = 100;
 
 /// The settings that this fault needs.
-pub(super) fn prepare(settings: &mut Settings) {
+pub(super) fn prepare(settings: &mut WorldSettings) {
     settings.proxied.etcd = true;
     settings.server_flags.push(CONTROLLERS.to_owned());
 }
@@ -59,13 +59,13 @@ struct Depose {
     victim: usize,
     began: Instant,
     late: Option<LateWrite>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<DeposeObservations>>,
     task: Task<()>,
 }
 
 /// The observations so far, in order.
 #[derive(Debug, Default)]
-struct Seen {
+struct DeposeObservations {
     steps: Vec<String>,
     /// Everything that makes a late write has happened, up to its refusal.
     all: bool,
@@ -73,7 +73,7 @@ struct Seen {
     error: Option<WorldError>,
 }
 
-pub(super) async fn begin(world: &Arc<World>) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn begin(world: &Arc<World>) -> Result<Box<dyn ActiveFault>, Refusal> {
     let Some(victim) = world.settled_raft_leader().await else {
         return skip("no replica leads a group");
     };
@@ -88,7 +88,7 @@ pub(super) async fn begin(world: &Arc<World>) -> Result<Box<dyn Doing>, Refusal>
     world.pause(Part::Replica(victim)).await?;
     links.iter().for_each(Link::disarm);
     let late = caught.and_then(|piece| held_write::read(&piece, &held));
-    let seen = Arc::<Mutex<Seen>>::default();
+    let seen = Arc::<Mutex<DeposeObservations>>::default();
     let stopped = Stopped {
         world: Arc::clone(world),
         victim,
@@ -191,7 +191,7 @@ struct Stopped {
     victim: usize,
     links: Vec<Link>,
     late: Option<LateWrite>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<DeposeObservations>>,
 }
 
 impl Stopped {
@@ -295,11 +295,11 @@ impl Stopped {
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<DeposeObservations>) -> MutexGuard<'_, DeposeObservations> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Doing for Depose {
+impl ActiveFault for Depose {
     fn targets(&self) -> Vec<String> {
         vec![Part::Replica(self.victim).to_string()]
     }

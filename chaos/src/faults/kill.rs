@@ -10,8 +10,8 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Doing, Observation, Refusal, skip};
-use crate::world::{Part, Route, World, WorldError};
+use super::{ActiveFault, Observation, Refusal, skip};
+use crate::world::{ClientRoute, Part, World, WorldError};
 
 /// A port of a machine that is there refuses at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ struct Kill {
     led: Led,
 }
 
-pub(super) async fn replica(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn replica(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let leader = world.settled_raft_leader().await;
     let others: Vec<usize> = (0..world.replicas()).filter(|index| Some(*index) != leader).collect();
     match others.choose(chance) {
@@ -39,14 +39,14 @@ pub(super) async fn replica(world: &World, chance: &mut StdRng) -> Result<Box<dy
     }
 }
 
-pub(super) async fn leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn leader(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     match world.settled_raft_leader().await {
         Some(index) => kill(world, vec![Part::Replica(index)], Led::Group).await,
         None => skip("no replica leads a group"),
     }
 }
 
-pub(super) async fn all_but_one(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn all_but_one(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let mut replicas: Vec<Part> = (0..world.replicas()).map(Part::Replica).collect();
     replicas.shuffle(chance);
     replicas.truncate(replicas.len().saturating_sub(1));
@@ -56,12 +56,12 @@ pub(super) async fn all_but_one(world: &World, chance: &mut StdRng) -> Result<Bo
     kill(world, replicas, Led::Nobody).await
 }
 
-pub(super) async fn all(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn all(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     let replicas = (0..world.replicas()).map(Part::Replica).collect();
     kill(world, replicas, Led::Nobody).await
 }
 
-pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let leader = world.etcd_leader().await;
     let others: Vec<usize> = (0..world.etcd_members())
         .filter(|index| Some(*index) != leader)
@@ -72,14 +72,14 @@ pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<
     }
 }
 
-pub(super) async fn etcd_leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn etcd_leader(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     match world.etcd_leader().await {
         Some(index) if world.etcd_members() > 2 => kill(world, vec![Part::Etcd(index)], Led::Etcd).await,
         _ => skip("no member of etcd leads others that are a quorum"),
     }
 }
 
-async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn Doing>, Refusal> {
+async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn ActiveFault>, Refusal> {
     for part in &parts {
         world.kill(*part).await?;
     }
@@ -98,7 +98,7 @@ pub(super) async fn is_deserted(address: SocketAddr) -> bool {
 
 fn address_of(world: &World, part: Part) -> Option<SocketAddr> {
     match part {
-        Part::Replica(index) => world.replica_address(index, Route::Direct).ok(),
+        Part::Replica(index) => world.replica_address(index, ClientRoute::Direct).ok(),
         Part::Etcd(index) => world.etcd_addresses().get(index).copied(),
         Part::Balancer => Some(world.address()),
     }
@@ -133,7 +133,7 @@ impl Kill {
     }
 }
 
-impl Doing for Kill {
+impl ActiveFault for Kill {
     fn targets(&self) -> Vec<String> {
         self.parts.iter().map(ToString::to_string).collect()
     }

@@ -16,8 +16,8 @@ use rand::rngs::StdRng;
 use serde_json::json;
 
 use super::task::{Stop, Task};
-use super::{Doing, Observation, Refusal, skip};
-use crate::world::{Part, Probe, Route, World, WorldError};
+use super::{ActiveFault, Observation, Refusal, skip};
+use crate::world::{ClientRoute, Part, Probe, World, WorldError};
 
 /// Where Linux mounts it.
 const CONTROLLER: &str = "/sys/fs/cgroup/memory";
@@ -37,17 +37,17 @@ const REMOVAL_ATTEMPTS: usize = 100;
 #[derive(Debug)]
 struct Limited {
     replica: usize,
-    group: Arc<Group>,
+    group: Arc<ControlGroup>,
     task: Task<()>,
 }
 
 /// A control group that goes when this is dropped.
 #[derive(Debug)]
-struct Group {
+struct ControlGroup {
     dir: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     fn make(name: &str) -> io::Result<Self> {
         let dir = Path::new(CONTROLLER).join(name);
         fs::create_dir(&dir)?;
@@ -80,7 +80,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         self.release();
         for _ in 0..REMOVAL_ATTEMPTS {
@@ -92,13 +92,13 @@ impl Drop for Group {
     }
 }
 
-pub(super) async fn limit(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn limit(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     if !Path::new(CONTROLLER).join("memory.limit_in_bytes").exists() {
         return skip(format!("there are no control groups of version 1 at {CONTROLLER}"));
     }
     let replica = chance.random_range(0..world.replicas().max(1));
     let part = Part::Replica(replica);
-    let group = match Group::make(&format!("trireme-chaos-{}-{replica}", std::process::id())) {
+    let group = match ControlGroup::make(&format!("trireme-chaos-{}-{replica}", std::process::id())) {
         Ok(group) => group,
         Err(error) => return skip(format!("no control group can be made: {error}")),
     };
@@ -111,13 +111,13 @@ pub(super) async fn limit(world: &World, chance: &mut StdRng) -> Result<Box<dyn 
     world.wait_ready(part).await?;
     let group = Arc::new(group);
     let (squeezed, probe) = (Arc::clone(&group), world.probe().clone());
-    let address = world.replica_address(replica, Route::Direct)?;
+    let address = world.replica_address(replica, ClientRoute::Direct)?;
     let task = Task::spawn(|stop| squeeze(squeezed, probe, address, stop));
     Ok(Box::new(Limited { replica, group, task }))
 }
 
 /// Lowers the limit as far as it goes, and makes the replica grow.
-async fn squeeze(group: Arc<Group>, probe: Probe, address: SocketAddr, mut stop: Stop) {
+async fn squeeze(group: Arc<ControlGroup>, probe: Probe, address: SocketAddr, mut stop: Stop) {
     let mut limit_bytes = u64::MAX;
     while stop.pause(PERIOD).await {
         let usage_bytes = group.number("memory.usage_in_bytes").unwrap_or(u64::MAX);
@@ -139,7 +139,7 @@ async fn push(probe: &Probe, address: SocketAddr) {
     let _ = probe.send(address, "POST", path, Some(&body), REQUEST_PATIENCE).await;
 }
 
-impl Doing for Limited {
+impl ActiveFault for Limited {
     fn targets(&self) -> Vec<String> {
         vec![Part::Replica(self.replica).to_string()]
     }

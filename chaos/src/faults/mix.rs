@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::network::{Cut, Where};
 use super::task::{Stop, Task};
-use super::{Doing, Fault, Observation, Verdict, told};
+use super::{ActiveFault, Fault, InstallVerdict, Observation, told};
 use crate::world::{World, WorldError};
 
 /// The durations of two faults, in milliseconds.
@@ -30,7 +30,7 @@ struct Mix {
     task: Task<Result<(), WorldError>>,
 }
 
-pub(super) fn begin(world: &Arc<World>, chance: &mut StdRng) -> Box<dyn Doing> {
+pub(super) fn begin(world: &Arc<World>, chance: &mut StdRng) -> Box<dyn ActiveFault> {
     let diary = Arc::<Mutex<Diary>>::default();
     let chance = StdRng::seed_from_u64(chance.random());
     let (world, lines) = (Arc::clone(world), Arc::clone(&diary));
@@ -94,8 +94,8 @@ async fn stir(
         for fault in pair.into_iter().flatten() {
             // Boxed, as a mix is a fault itself.
             match Box::pin(fault.install(&world, &mut chance)).await {
-                Verdict::Installed(installed) => active.push(installed),
-                Verdict::Skipped(why) | Verdict::Indeterminate(why) => {
+                InstallVerdict::Installed(installed) => active.push(installed),
+                InstallVerdict::Skipped(why) | InstallVerdict::Indeterminate(why) => {
                     note(&diary, format!("{fault}: not done: {why}"), false)
                 }
             }
@@ -123,7 +123,7 @@ impl Mix {
     }
 }
 
-impl Doing for Mix {
+impl ActiveFault for Mix {
     fn targets(&self) -> Vec<String> {
         vec!["anything".to_owned()]
     }

@@ -41,7 +41,7 @@ use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
 use crate::history::LateWrite;
-use crate::world::{Proxied, Settings, Target, World, WorldError};
+use crate::world::{Proxied, World, WorldError, WorldSettings, WorldTarget};
 
 pub use clock::{Jump, WrongClock};
 pub use consumers::NAMESPACE;
@@ -220,7 +220,7 @@ impl Fault {
     }
 
     /// Changes the settings of a world so that this fault can be installed in it.
-    pub fn prepare(&self, settings: &mut Settings) {
+    pub fn prepare(&self, settings: &mut WorldSettings) {
         match self {
             Self::DeposeLeader => depose::prepare(settings),
             Self::CutFromEtcd => settings.proxied.etcd = true,
@@ -241,12 +241,12 @@ impl Fault {
     }
 
     /// Why it cannot be done in a world of this kind at all, if so.
-    pub fn impossible_in(&self, target: Target) -> Option<&'static str> {
+    pub fn impossible_in(&self, target: WorldTarget) -> Option<&'static str> {
         match (self, target) {
-            (Self::ReloadBalancer, Target::Compose) => {
+            (Self::ReloadBalancer, WorldTarget::Compose) => {
                 Some("the HAProxy of docker-compose.yml has no master process, which a reload in a container needs")
             }
-            (Self::WallClock(_), Target::Compose) => {
+            (Self::WallClock(_), WorldTarget::Compose) => {
                 Some("the image of a replica has no libfaketime, and that of this machine may be of another C library")
             }
             _ => None,
@@ -254,21 +254,21 @@ impl Fault {
     }
 
     /// Does it. `chance` decides who is hit where that is open.
-    pub async fn install(&self, world: &Arc<World>, chance: &mut StdRng) -> Verdict {
+    pub async fn install(&self, world: &Arc<World>, chance: &mut StdRng) -> InstallVerdict {
         let asked_at = Instant::now();
         match self.begin(world, chance).await {
-            Ok(doing) => Verdict::Installed(Active {
+            Ok(doing) => InstallVerdict::Installed(Active {
                 fault: self.clone(),
                 began: doing.began().unwrap_or(asked_at),
                 seen: None,
                 doing,
             }),
-            Err(Refusal::Skipped(why)) => Verdict::Skipped(why),
-            Err(Refusal::Failed(error)) => Verdict::Indeterminate(told(&error)),
+            Err(Refusal::Skipped(why)) => InstallVerdict::Skipped(why),
+            Err(Refusal::Failed(error)) => InstallVerdict::Indeterminate(told(&error)),
         }
     }
 
-    async fn begin(&self, world: &Arc<World>, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+    async fn begin(&self, world: &Arc<World>, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
         if let Some(why) = self.impossible_in(world.settings().target) {
             return skip(why);
         }
@@ -338,7 +338,7 @@ impl fmt::Display for Fault {
 
 /// The result of an installation.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum InstallVerdict {
     /// It is there.
     Installed(Active),
     /// It cannot be done in this world or on this machine, for this reason. Nothing was touched.
@@ -379,7 +379,7 @@ pub struct Active {
     began: Instant,
     /// The first time that it was seen to bite counts: a killed leader has a successor only after a while.
     seen: Option<Observation>,
-    doing: Box<dyn Doing>,
+    doing: Box<dyn ActiveFault>,
 }
 
 /// The result of a fault.
@@ -462,7 +462,7 @@ fn skip<T>(why: impl Into<String>) -> Result<T, Refusal> {
 }
 
 /// One kind of fault that is there.
-trait Doing: fmt::Debug + Send + Sync {
+trait ActiveFault: fmt::Debug + Send + Sync {
     fn targets(&self) -> Vec<String>;
     /// When the harm began, if not at once.
     fn began(&self) -> Option<Instant> {

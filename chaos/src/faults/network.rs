@@ -8,9 +8,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Doing, Observation, Refusal, skip};
-use crate::proxy::{Conditions, Counts, Flow, Link, OnLoss, Way};
-use crate::world::{LinkId, Part, Settings, World, WorldError};
+use super::{ActiveFault, Observation, Refusal, skip};
+use crate::proxy::{Conditions, Counts, Link, LinkConditions, OnLoss, Way};
+use crate::world::{LinkId, Part, World, WorldError, WorldSettings};
 
 /// Which links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Where {
         links.map(|(_, link)| link).collect()
     }
 
-    pub(super) fn prepare(self, settings: &mut Settings) {
+    pub(super) fn prepare(self, settings: &mut WorldSettings) {
         let proxied = &mut settings.proxied;
         proxied.etcd |= matches!(self, Self::ToEtcd | Self::Everywhere);
         proxied.clients |= matches!(self, Self::ToReplicas | Self::Everywhere);
@@ -88,7 +88,7 @@ struct Weather {
     links: Vec<(Link, Counts)>,
 }
 
-pub(super) fn cut_from_etcd(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) fn cut_from_etcd(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     // One that is dead or paused cannot come back as long as it is cut off, so whoever heals that first would wait for ever.
     let works = |replica: &usize| {
         let part = Part::Replica(*replica);
@@ -103,7 +103,7 @@ pub(super) fn cut_from_etcd(world: &World, chance: &mut StdRng) -> Result<Box<dy
     set(links.map(|(_, link)| (link, Conditions::cut())).collect())
 }
 
-pub(super) async fn cut_peers(world: &World, cut: Cut, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn cut_peers(world: &World, cut: Cut, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let Some(leader) = world.settled_raft_leader().await else {
         return skip("no replica leads a group");
     };
@@ -125,8 +125,8 @@ pub(super) async fn cut_peers(world: &World, cut: Cut, chance: &mut StdRng) -> R
 fn conditions_of(cut: Cut, from: usize, to: usize, leader: usize, other: usize) -> Option<Conditions> {
     match cut {
         Cut::Symmetric => (from == leader || to == leader).then(Conditions::cut),
-        Cut::OneWay if from == leader => Some(Conditions::one_way(Way::ToServer, Flow::blackhole())),
-        Cut::OneWay if to == leader => Some(Conditions::one_way(Way::ToClient, Flow::blackhole())),
+        Cut::OneWay if from == leader => Some(Conditions::one_way(Way::ToServer, LinkConditions::blackhole())),
+        Cut::OneWay if to == leader => Some(Conditions::one_way(Way::ToClient, LinkConditions::blackhole())),
         Cut::OneWay => None,
         // Two followers would not notice: they do not talk to each other.
         Cut::Bridge => {
@@ -136,13 +136,18 @@ fn conditions_of(cut: Cut, from: usize, to: usize, leader: usize, other: usize) 
     }
 }
 
-pub(super) fn delay(world: &World, place: Where, delay: Duration, jitter: Duration) -> Result<Box<dyn Doing>, Refusal> {
-    let conditions = Conditions::both(Flow::delayed(delay, jitter));
+pub(super) fn delay(
+    world: &World,
+    place: Where,
+    delay: Duration,
+    jitter: Duration,
+) -> Result<Box<dyn ActiveFault>, Refusal> {
+    let conditions = Conditions::both(LinkConditions::delayed(delay, jitter));
     set(with(place.links(world), conditions))
 }
 
-pub(super) fn loss(world: &World, place: Where, probability: f64) -> Result<Box<dyn Doing>, Refusal> {
-    let conditions = Conditions::both(Flow::lossy(probability, OnLoss::Stall));
+pub(super) fn loss(world: &World, place: Where, probability: f64) -> Result<Box<dyn ActiveFault>, Refusal> {
+    let conditions = Conditions::both(LinkConditions::lossy(probability, OnLoss::Stall));
     set(with(place.links(world), conditions))
 }
 
@@ -150,7 +155,7 @@ fn with(links: Vec<Link>, conditions: Conditions) -> Vec<(Link, Conditions)> {
     links.into_iter().map(|link| (link, conditions)).collect()
 }
 
-fn set(links: Vec<(Link, Conditions)>) -> Result<Box<dyn Doing>, Refusal> {
+fn set(links: Vec<(Link, Conditions)>) -> Result<Box<dyn ActiveFault>, Refusal> {
     if links.is_empty() {
         return skip("these links do not go through fault proxies");
     }
@@ -183,7 +188,7 @@ pub(super) fn look(links: &[(Link, Counts)]) -> Observation {
     Observation::of(touched > 0, evidence)
 }
 
-impl Doing for Weather {
+impl ActiveFault for Weather {
     fn targets(&self) -> Vec<String> {
         self.links.iter().map(|(link, _)| link.name().to_owned()).collect()
     }

@@ -9,8 +9,8 @@ use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::task::Task;
-use super::{Doing, Observation, Refusal, skip};
-use crate::world::{Part, Route, World, WorldError};
+use super::{ActiveFault, Observation, Refusal, skip};
+use crate::world::{ClientRoute, Part, World, WorldError};
 
 /// The time for which a probe of a paused process waits for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -22,21 +22,21 @@ struct Pause {
     parts: Vec<Part>,
 }
 
-pub(super) async fn leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn leader(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     match world.settled_raft_leader().await {
         Some(index) => pause(world, vec![Part::Replica(index)]).await,
         None => skip("no replica leads a group"),
     }
 }
 
-pub(super) async fn etcd_leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn etcd_leader(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     match world.etcd_leader().await {
         Some(index) => pause(world, vec![Part::Etcd(index)]).await,
         None => skip("no member of etcd leads"),
     }
 }
 
-pub(super) async fn etcd_quorum(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn etcd_quorum(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let mut members: Vec<Part> = (0..world.etcd_members()).map(Part::Etcd).collect();
     members.shuffle(chance);
     // So many that the others are less than a majority.
@@ -44,7 +44,7 @@ pub(super) async fn etcd_quorum(world: &World, chance: &mut StdRng) -> Result<Bo
     pause(world, members).await
 }
 
-async fn pause(world: &World, parts: Vec<Part>) -> Result<Box<dyn Doing>, Refusal> {
+async fn pause(world: &World, parts: Vec<Part>) -> Result<Box<dyn ActiveFault>, Refusal> {
     for part in &parts {
         world.pause(*part).await?;
     }
@@ -55,7 +55,7 @@ async fn pause(world: &World, parts: Vec<Part>) -> Result<Box<dyn Doing>, Refusa
 pub(super) async fn is_silent(world: &World, part: Part) -> bool {
     match part {
         Part::Etcd(index) => world.etcd_status(index).await.is_none(),
-        Part::Replica(index) => match world.replica_address(index, Route::Direct) {
+        Part::Replica(index) => match world.replica_address(index, ClientRoute::Direct) {
             Ok(address) => world.probe().get(address, "/livez", SILENCE).await.is_err(),
             Err(_) => false,
         },
@@ -71,7 +71,7 @@ pub(super) fn resume(world: &World, part: Part) -> Result<(), WorldError> {
     }
 }
 
-impl Doing for Pause {
+impl ActiveFault for Pause {
     fn targets(&self) -> Vec<String> {
         self.parts.iter().map(ToString::to_string).collect()
     }
@@ -108,7 +108,7 @@ struct Stutter {
     task: Task<Result<(), WorldError>>,
 }
 
-pub(super) async fn leader_briefly(world: &Arc<World>, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn leader_briefly(world: &Arc<World>, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let Some(first) = world.settled_raft_leader().await else {
         return skip("no replica leads a group");
     };
@@ -131,7 +131,7 @@ pub(super) async fn leader_briefly(world: &Arc<World>, chance: &mut StdRng) -> R
     Ok(Box::new(Stutter { first, pauses, task }))
 }
 
-impl Doing for Stutter {
+impl ActiveFault for Stutter {
     fn targets(&self) -> Vec<String> {
         vec![Part::Replica(self.first).to_string()]
     }

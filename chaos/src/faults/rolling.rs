@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::task::{Stop, Task};
-use super::{Doing, Observation, told};
+use super::{ActiveFault, Observation, told};
 use crate::world::{Part, World, WorldError};
 
 /// A planned stop takes the shutdown delay and what open requests take.
@@ -23,7 +23,7 @@ struct Rolling {
     task: Task<Result<Vec<String>, WorldError>>,
 }
 
-pub(super) fn begin(world: &Arc<World>, rounds: usize) -> Box<dyn Doing> {
+pub(super) fn begin(world: &Arc<World>, rounds: usize) -> Box<dyn ActiveFault> {
     let restarts = Arc::new(AtomicUsize::new(0));
     let (count, all) = (Arc::clone(&restarts), Arc::clone(world));
     let wanted = rounds * world.replicas();
@@ -77,7 +77,7 @@ async fn wait_until_up(world: &World, replica: usize) -> Result<(), WorldError> 
     }
 }
 
-impl Doing for Rolling {
+impl ActiveFault for Rolling {
     fn targets(&self) -> Vec<String> {
         vec!["every replica in turn".to_owned()]
     }

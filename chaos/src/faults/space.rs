@@ -6,7 +6,7 @@ use etcd_client::{Client, CompactionOptions, DeleteOptions};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Doing, Observation, Refusal, skip};
+use super::{ActiveFault, Observation, Refusal, skip};
 use crate::world::{World, WorldError};
 
 /// Makes filling quick. Room for the objects of a run, too little for the junk on top.
@@ -20,9 +20,9 @@ const MOST_PIECES: usize = 128;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-struct Full;
+struct FullDisk;
 
-pub(super) async fn fill(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) async fn fill(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     if !world.settings().etcd_flags.iter().any(|flag| flag == QUOTA) {
         return skip("etcd has no small quota; see Fault::prepare");
     }
@@ -38,7 +38,7 @@ pub(super) async fn fill(world: &World) -> Result<Box<dyn Doing>, Refusal> {
                 .await
                 .is_ok_and(|full| !full.is_empty())
         {
-            return Ok(Box::new(Full));
+            return Ok(Box::new(FullDisk));
         }
         if Instant::now() > end {
             break;
@@ -67,7 +67,7 @@ async fn make_room(world: &World) -> Result<(), WorldError> {
     world.etcd_disarm().await
 }
 
-impl Doing for Full {
+impl ActiveFault for FullDisk {
     fn targets(&self) -> Vec<String> {
         vec!["etcd".to_owned()]
     }

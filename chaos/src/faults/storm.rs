@@ -8,7 +8,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::network::{Where, look};
 use super::task::Task;
-use super::{Doing, Observation, Refusal, skip};
+use super::{ActiveFault, Observation, Refusal, skip};
 use crate::proxy::{Counts, Link};
 use crate::world::{World, WorldError};
 
@@ -21,7 +21,7 @@ struct Storm {
     task: Task<()>,
 }
 
-pub(super) fn begin(world: &World, place: Where, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+pub(super) fn begin(world: &World, place: Where, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
     let links: Vec<(Link, Counts)> = place
         .links(world)
         .into_iter()
@@ -42,7 +42,7 @@ pub(super) fn begin(world: &World, place: Where, chance: &mut StdRng) -> Result<
     Ok(Box::new(Storm { links, task }))
 }
 
-impl Doing for Storm {
+impl ActiveFault for Storm {
     fn targets(&self) -> Vec<String> {
         self.links.iter().map(|(link, _)| link.name().to_owned()).collect()
     }

@@ -41,12 +41,12 @@ pub enum HistoryError {
 #[derive(Debug)]
 pub struct Recorder {
     dir: PathBuf,
-    ops: Lines,
-    watches: Lines,
-    caches: Lines,
-    truth: Lines,
-    faults: Lines,
-    samples: Lines,
+    ops: HistoryFile,
+    watches: HistoryFile,
+    caches: HistoryFile,
+    truth: HistoryFile,
+    faults: HistoryFile,
+    samples: HistoryFile,
 }
 
 impl Recorder {
@@ -56,7 +56,7 @@ impl Recorder {
     /// [`HistoryError::Io`].
     pub fn create(dir: &Path) -> Result<Self, HistoryError> {
         std::fs::create_dir_all(dir).map_err(|error| HistoryError::Io(dir.to_owned(), error))?;
-        let lines = |name: &str| Lines::create(dir.join(name));
+        let lines = |name: &str| HistoryFile::create(dir.join(name));
         Ok(Self {
             dir: dir.to_owned(),
             ops: lines(OPS)?,
@@ -122,18 +122,18 @@ impl Recorder {
             self.faults,
             self.samples,
         ];
-        all.into_iter().try_for_each(Lines::finish)
+        all.into_iter().try_for_each(HistoryFile::finish)
     }
 }
 
 /// One JSONL file. A failure is kept and told at the end, so that recording does not disturb what is recorded.
 #[derive(Debug)]
-struct Lines {
+struct HistoryFile {
     path: PathBuf,
     file: Mutex<(BufWriter<File>, io::Result<()>)>,
 }
 
-impl Lines {
+impl HistoryFile {
     fn create(path: PathBuf) -> Result<Self, HistoryError> {
         match File::create(&path) {
             Ok(file) => Ok(Self {

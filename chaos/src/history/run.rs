@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Key, Nanos, Revision, SECOND};
+use super::{Key, ListedItem, Nanos, Revision, SECOND};
 
 /// The run as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,13 +30,13 @@ pub struct Run {
     /// Prefixes of keys in etcd that the system writes of its own accord: nobody's attempt has to stand for them.
     pub internal: Vec<String>,
     /// The limits of the promises.
-    pub limits: Limits,
+    pub limits: PromisedLimits,
 }
 
 /// The limits of the promises that have numbers in them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Limits {
+pub struct PromisedLimits {
     /// The least requests a second before the first fault; below, the run says nothing.
     pub load_floor: u64,
     /// After a heal, how long until everything works (invariant 21).
@@ -59,7 +59,7 @@ pub struct Limits {
     pub slow_watch_noise: Nanos,
 }
 
-impl Default for Limits {
+impl Default for PromisedLimits {
     fn default() -> Self {
         Self {
             load_floor: 50,
@@ -89,7 +89,7 @@ pub struct CacheRecord {
     /// The revision that the holder believes to be at.
     pub rv: Revision,
     /// The content, in any order.
-    pub items: Vec<Item>,
+    pub items: Vec<ListedItem>,
     /// When it was taken.
     pub at: Nanos,
     /// It was taken after everything healed and settled: its revision must have reached the last change of `key`.
@@ -174,14 +174,14 @@ pub struct LateWrite {
 #[serde(tag = "record", rename_all = "lowercase")]
 pub enum SampleRecord {
     /// Of a replica.
-    Replica(Sample),
+    Replica(ReplicaSample),
     /// Of a duty, as one replica sees it.
     Duty(DutySample),
 }
 
 /// One look at one replica.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct ReplicaSample {
     /// Its address.
     pub replica: String,
     /// Its process, 0 if there is none; another one after a restart.

@@ -8,11 +8,11 @@ use std::{
 use super::Line;
 
 /// A write as far as it can be seen: key, and hash of the value unless it is a deletion.
-type Write = (String, Option<String>);
+type KeyWrite = (String, Option<String>);
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Violation {
+pub enum RoundViolation {
     /// An acknowledged write is not in the replayed history.
     LostWrite {
         /// Its revision.
@@ -75,7 +75,7 @@ pub enum Violation {
     },
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RoundViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LostWrite { revision, key } => write!(f, "lost: the acknowledged write of {key} at {revision}"),
@@ -105,17 +105,17 @@ impl fmt::Display for Violation {
 
 /// Remembers every round.
 #[derive(Debug, Default)]
-pub struct Checker {
-    tried: HashSet<Write>,
+pub struct KillLoopChecker {
+    tried: HashSet<KeyWrite>,
     tries: usize,
-    acknowledged: BTreeMap<i64, Write>,
+    acknowledged: BTreeMap<i64, KeyWrite>,
     /// Every write ever seen with its revision, acknowledged or replayed.
-    history: BTreeMap<i64, Write>,
+    history: BTreeMap<i64, KeyWrite>,
     compact_asked: i64,
     newest: i64,
 }
 
-impl Checker {
+impl KillLoopChecker {
     /// The number of writes that were acknowledged in all rounds.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.len()
@@ -137,7 +137,7 @@ impl Checker {
     }
 
     /// Takes in what a killed writer printed, then what the reopened store holds.
-    pub fn round(&mut self, written: Vec<Line>, dumped: Vec<Line>) -> Vec<Violation> {
+    pub fn round(&mut self, written: Vec<Line>, dumped: Vec<Line>) -> Vec<RoundViolation> {
         let mut violations = Vec::new();
         for line in written {
             match line {
@@ -159,16 +159,16 @@ impl Checker {
     }
 
     /// Notes that `revision` is `write`, which must not contradict what is known.
-    fn know(&mut self, revision: i64, write: Write) -> Option<Violation> {
+    fn know(&mut self, revision: i64, write: KeyWrite) -> Option<RoundViolation> {
         let known = self.history.entry(revision).or_insert_with(|| write.clone());
-        (*known != write).then(|| Violation::ReusedRevision {
+        (*known != write).then(|| RoundViolation::ReusedRevision {
             revision,
             first: show(known),
             second: show(&write),
         })
     }
 
-    fn check_dump(&mut self, dumped: &[Line], violations: &mut Vec<Violation>) {
+    fn check_dump(&mut self, dumped: &[Line], violations: &mut Vec<RoundViolation>) {
         let (mut replayed, mut last) = (BTreeMap::new(), 0);
         let (mut reads, mut entries, mut horizon) = (HashSet::new(), BTreeMap::new(), 0);
         for line in dumped {
@@ -179,7 +179,7 @@ impl Checker {
                 }
                 Line::Event { key, revision, hash } => {
                     if *revision <= last {
-                        violations.push(Violation::Disorder {
+                        violations.push(RoundViolation::Disorder {
                             revision: *revision,
                             after: last,
                         });
@@ -200,16 +200,16 @@ impl Checker {
         self.check_state(&entries, violations);
     }
 
-    fn check_clock(&mut self, revision: i64, compacted: i64) -> Vec<Violation> {
+    fn check_clock(&mut self, revision: i64, compacted: i64) -> Vec<RoundViolation> {
         let mut violations = Vec::new();
         if revision < self.newest {
-            violations.push(Violation::ClockWentBack {
+            violations.push(RoundViolation::ClockWentBack {
                 revision,
                 known: self.newest,
             });
         }
         if compacted > self.compact_asked {
-            violations.push(Violation::ForgotTooMuch {
+            violations.push(RoundViolation::ForgotTooMuch {
                 compacted,
                 asked: self.compact_asked,
             });
@@ -220,15 +220,15 @@ impl Checker {
 
     fn check_history(
         &mut self,
-        replayed: &BTreeMap<i64, Write>,
+        replayed: &BTreeMap<i64, KeyWrite>,
         reads: &HashSet<(i64, String, String)>,
         horizon: i64,
-        violations: &mut Vec<Violation>,
+        violations: &mut Vec<RoundViolation>,
     ) {
         // What was once seen committed must stay, acknowledged or not.
         for (revision, (key, _)) in self.history.range(horizon + 1..) {
             if !replayed.contains_key(revision) {
-                violations.push(Violation::LostWrite {
+                violations.push(RoundViolation::LostWrite {
                     revision: *revision,
                     key: key.clone(),
                 });
@@ -237,7 +237,7 @@ impl Checker {
         for (revision, write) in replayed {
             let (key, hash) = write;
             if !self.tried.contains(write) {
-                violations.push(Violation::Phantom {
+                violations.push(RoundViolation::Phantom {
                     revision: *revision,
                     key: key.clone(),
                 });
@@ -245,7 +245,7 @@ impl Checker {
             if let Some(hash) = hash
                 && !reads.contains(&(*revision, key.clone(), hash.clone()))
             {
-                violations.push(Violation::Unreadable {
+                violations.push(RoundViolation::Unreadable {
                     revision: *revision,
                     key: key.clone(),
                 });
@@ -255,7 +255,7 @@ impl Checker {
     }
 
     /// Replays all history ever seen and compares the outcome with the entries that exist.
-    fn check_state(&self, entries: &BTreeMap<String, (i64, String)>, violations: &mut Vec<Violation>) {
+    fn check_state(&self, entries: &BTreeMap<String, (i64, String)>, violations: &mut Vec<RoundViolation>) {
         let mut expected = BTreeMap::new();
         for (revision, (key, hash)) in &self.history {
             match hash {
@@ -272,7 +272,7 @@ impl Checker {
                     None => "absent".to_owned(),
                 };
                 let (expected, found) = (show(expected), show(found));
-                violations.push(Violation::WrongState {
+                violations.push(RoundViolation::WrongState {
                     key: key.clone(),
                     expected,
                     found,
@@ -282,7 +282,7 @@ impl Checker {
     }
 }
 
-fn show((key, hash): &Write) -> String {
+fn show((key, hash): &KeyWrite) -> String {
     match hash {
         Some(hash) => format!("{key}={hash}"),
         None => format!("{key} deleted"),

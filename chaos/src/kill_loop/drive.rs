@@ -10,7 +10,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::{Checker, Line, Report, Settings};
+use super::{KillLoopChecker, KillLoopReport, KillLoopSettings, Line};
 
 const PROBE: &str = "trireme-store-probe";
 /// Long enough for hundreds of commits, short enough for many rounds.
@@ -52,11 +52,11 @@ pub fn probe_beside_this_program() -> Result<PathBuf, KillLoopError> {
 }
 
 /// Runs all rounds. Violations are in the report; an error means that nothing was shown either way.
-pub fn run(settings: &Settings) -> Result<Report, KillLoopError> {
+pub fn run(settings: &KillLoopSettings) -> Result<KillLoopReport, KillLoopError> {
     let temporary = tempfile::tempdir().map_err(|error| KillLoopError::Io("make a directory", error))?;
     let dir = settings.dir.as_deref().unwrap_or(temporary.path());
     let mut chance = StdRng::seed_from_u64(settings.seed);
-    let mut checker = Checker::default();
+    let mut checker = KillLoopChecker::default();
     let mut violations = Vec::new();
     for round in 1..=settings.rounds {
         let life = chance.random_range(Duration::ZERO..LONGEST_LIFE);
@@ -64,7 +64,7 @@ pub fn run(settings: &Settings) -> Result<Report, KillLoopError> {
         let dumped = dump(&settings.probe, dir, round)?;
         violations.extend(checker.round(written, dumped));
     }
-    Ok(Report {
+    Ok(KillLoopReport {
         rounds: settings.rounds,
         seed: settings.seed,
         acknowledged: checker.acknowledged(),

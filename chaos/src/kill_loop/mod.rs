@@ -17,14 +17,14 @@ mod line;
 use std::{fmt, path::PathBuf};
 
 pub use self::{
-    check::{Checker, Violation},
+    check::{KillLoopChecker, RoundViolation},
     drive::{KillLoopError, probe_beside_this_program, run},
     line::Line,
 };
 
 /// The experiments to run.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct KillLoopSettings {
     /// The program that writes and dumps.
     pub probe: PathBuf,
     /// The store's directory; a temporary one if `None`.
@@ -37,7 +37,7 @@ pub struct Settings {
 
 /// The findings of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct KillLoopReport {
     /// Kills done.
     pub rounds: u32,
     /// The seed, to run it again.
@@ -51,10 +51,10 @@ pub struct Report {
     /// The store's newest revision at the end.
     pub revision: i64,
     /// Promises broken; empty is good.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<RoundViolation>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for KillLoopReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kill-loop: {} rounds, seed {}", self.rounds, self.seed)?;
         writeln!(f, "  writes acknowledged          {}", self.acknowledged)?;

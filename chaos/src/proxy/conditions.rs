@@ -28,7 +28,7 @@ pub enum OnLoss {
 
 /// The conditions of one direction. The default lets everything pass at once.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Flow {
+pub struct LinkConditions {
     /// The delay of bytes.
     pub delay: Duration,
     /// The jitter of the delay, evenly distributed. Bytes never overtake each other.
@@ -44,7 +44,7 @@ pub struct Flow {
     pub blackhole: bool,
 }
 
-impl Flow {
+impl LinkConditions {
     /// Everything passes at once.
     pub const CLEAN: Self = Self {
         delay: Duration::ZERO,
@@ -107,16 +107,16 @@ pub enum Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Conditions {
     /// From the one that dials.
-    pub to_server: Flow,
+    pub to_server: LinkConditions,
     /// Back to it.
-    pub to_client: Flow,
+    pub to_client: LinkConditions,
     /// New connections.
     pub opening: Opening,
 }
 
 impl Conditions {
     /// The same in both directions.
-    pub fn both(flow: Flow) -> Self {
+    pub fn both(flow: LinkConditions) -> Self {
         Self {
             to_server: flow,
             to_client: flow,
@@ -125,7 +125,7 @@ impl Conditions {
     }
 
     /// Only one direction is touched.
-    pub fn one_way(way: Way, flow: Flow) -> Self {
+    pub fn one_way(way: Way, flow: LinkConditions) -> Self {
         let clean = Self::default();
         match way {
             Way::ToServer => Self {
@@ -151,11 +151,11 @@ impl Conditions {
     pub fn cut() -> Self {
         Self {
             opening: Opening::Hang,
-            ..Self::both(Flow::blackhole())
+            ..Self::both(LinkConditions::blackhole())
         }
     }
 
-    pub(super) fn flow(&self, way: Way) -> &Flow {
+    pub(super) fn flow(&self, way: Way) -> &LinkConditions {
         match way {
             Way::ToServer => &self.to_server,
             Way::ToClient => &self.to_client,

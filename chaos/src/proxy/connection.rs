@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::link::{Strikes, add};
-use super::pump::{End, pump, wait_for_passage};
+use super::pump::{PumpEnd, pump, wait_for_passage};
 use super::{Link, Opening, Way};
 
 /// The end that the client sees.
-enum Outcome {
+enum LinkOutcome {
     /// Both directions were closed in order.
     Closed,
     /// It broke at one end, which the other end has to learn.
@@ -25,9 +25,9 @@ enum Outcome {
 }
 
 /// Counts a connection as closed however it ends.
-struct Open<'a>(&'a Link);
+struct OpenLink<'a>(&'a Link);
 
-impl Drop for Open<'_> {
+impl Drop for OpenLink<'_> {
     fn drop(&mut self) {
         add(&self.0.tally().closed, 1);
     }
@@ -36,7 +36,7 @@ impl Drop for Open<'_> {
 /// Serves a connection that was accepted.
 pub(super) async fn serve(client: TcpStream, target: SocketAddr, link: Link) {
     add(&link.tally().connections, 1);
-    let _open = Open(&link);
+    let _open = OpenLink(&link);
     // Taken before anything else, so that a strike during the opening is not missed.
     let mut strikes = link.watch_strikes();
     let seen = *strikes.borrow_and_update();
@@ -89,19 +89,19 @@ async fn carry(
         }
     };
     match outcome {
-        Outcome::Closed => {}
-        Outcome::Broken => {
+        LinkOutcome::Closed => {}
+        LinkOutcome::Broken => {
             tokio::join!(
                 reset_when_heard(server, link, Way::ToServer),
                 reset_when_heard(client, link, Way::ToClient)
             );
         }
-        Outcome::Reset => {
+        LinkOutcome::Reset => {
             add(&link.tally().resets, 1);
             reset(&client);
             reset(&server);
         }
-        Outcome::Forgotten => {
+        LinkOutcome::Forgotten => {
             add(&link.tally().half_opened, 1);
             reset(&server);
             drop(server);
@@ -111,24 +111,24 @@ async fn carry(
 }
 
 /// Ends with the connection: at once if it breaks in one direction, else when both are closed.
-async fn both(up: impl Future<Output = End>, down: impl Future<Output = End>) -> Outcome {
+async fn both(up: impl Future<Output = PumpEnd>, down: impl Future<Output = PumpEnd>) -> LinkOutcome {
     tokio::pin!(up, down);
     let (first, other) = tokio::select! {
         end = &mut up => (end, futures_util::future::Either::Left(down)),
         end = &mut down => (end, futures_util::future::Either::Right(up)),
     };
-    if first == End::Broken || other.await == End::Broken {
-        Outcome::Broken
+    if first == PumpEnd::Broken || other.await == PumpEnd::Broken {
+        LinkOutcome::Broken
     } else {
-        Outcome::Closed
+        LinkOutcome::Closed
     }
 }
 
-async fn strike(strikes: &mut watch::Receiver<Strikes>, seen: Strikes) -> Outcome {
+async fn strike(strikes: &mut watch::Receiver<Strikes>, seen: Strikes) -> LinkOutcome {
     let hit = strikes.wait_for(|now| now.resets != seen.resets || now.forgets != seen.forgets);
     match hit.await {
-        Ok(now) if now.resets == seen.resets => Outcome::Forgotten,
-        _ => Outcome::Reset,
+        Ok(now) if now.resets == seen.resets => LinkOutcome::Forgotten,
+        _ => LinkOutcome::Reset,
     }
 }
 

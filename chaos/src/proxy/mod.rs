@@ -22,6 +22,6 @@ mod pump;
 #[cfg(test)]
 mod tests;
 
-pub use conditions::{Conditions, Flow, OnLoss, Opening, Way};
+pub use conditions::{Conditions, LinkConditions, OnLoss, Opening, Way};
 pub use link::{Counts, Link};
 pub use listen::Proxy;

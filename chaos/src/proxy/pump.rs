@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::link::add;
-use super::{Conditions, Flow, Link, OnLoss, Way};
+use super::{Conditions, Link, LinkConditions, OnLoss, Way};
 
 /// The payload of a segment on an Ethernet.
 const SEGMENT_BYTES: usize = 1448;
@@ -24,7 +24,7 @@ const MOST_DOUBLINGS: u32 = 6;
 
 /// Why a direction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PumpEnd {
     /// The sender has closed it, and the receiver was told so.
     Closed,
     /// One of the two has broken the connection, or a loss has.
@@ -39,7 +39,7 @@ enum Piece {
 }
 
 /// Moves bytes until the sender closes or the connection breaks.
-pub(super) async fn pump(from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, link: &Link, way: Way) -> End {
+pub(super) async fn pump(from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin, link: &Link, way: Way) -> PumpEnd {
     let (sender, receiver) = mpsc::channel(MOST_PIECES);
     let sluice = Sluice {
         link,
@@ -92,7 +92,7 @@ impl Sluice<'_> {
     fn weigh(&mut self, piece: Piece) -> (Instant, Piece) {
         let flow = *self.conditions.borrow().flow(self.way);
         let now = Instant::now();
-        if flow == Flow::CLEAN && self.last_due <= now {
+        if flow == LinkConditions::CLEAN && self.last_due <= now {
             return (now, piece);
         }
         let mut due = now;
@@ -121,7 +121,7 @@ impl Sluice<'_> {
         (due, piece)
     }
 
-    fn travel_time(&self, flow: &Flow) -> Duration {
+    fn travel_time(&self, flow: &LinkConditions) -> Duration {
         if flow.jitter.is_zero() {
             return flow.delay;
         }
@@ -133,7 +133,7 @@ impl Sluice<'_> {
     }
 
     /// The number of times in a row that a segment is lost.
-    fn losses(&self, flow: &Flow) -> u32 {
+    fn losses(&self, flow: &LinkConditions) -> u32 {
         let mut losses = 0;
         while losses < MOST_DOUBLINGS && self.link.happens(flow.loss) {
             losses += 1;
@@ -153,7 +153,7 @@ async fn hand_on(
     mut to: impl AsyncWrite + Unpin,
     link: &Link,
     way: Way,
-) -> End {
+) -> PumpEnd {
     let mut conditions = link.watch_conditions();
     while let Some((due, piece)) = receiver.recv().await {
         if due > Instant::now() {
@@ -171,15 +171,15 @@ async fn hand_on(
         match piece {
             Piece::Data(bytes) => {
                 if to.write_all(&bytes).await.is_err() {
-                    return End::Broken;
+                    return PumpEnd::Broken;
                 }
                 add(link.tally().passed(way), bytes.len());
             }
-            Piece::Close if to.shutdown().await.is_ok() => return End::Closed,
-            Piece::Close | Piece::Break => return End::Broken,
+            Piece::Close if to.shutdown().await.is_ok() => return PumpEnd::Closed,
+            Piece::Close | Piece::Break => return PumpEnd::Broken,
         }
     }
-    End::Broken
+    PumpEnd::Broken
 }
 
 /// Returns when nothing holds this direction back any more.

@@ -160,12 +160,15 @@ async fn a_delay_takes_its_time_in_each_direction() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
     let delay = Duration::from_millis(40);
-    rig.link.set(Conditions::both(Flow::delayed(delay, Duration::ZERO)));
+    rig.link
+        .set(Conditions::both(LinkConditions::delayed(delay, Duration::ZERO)));
     client.say("there and back").await;
     let took = client.hears("there and back").await;
     assert!(took >= delay * 2, "{took:?}");
-    rig.link
-        .set(Conditions::one_way(Way::ToClient, Flow::delayed(delay, Duration::ZERO)));
+    rig.link.set(Conditions::one_way(
+        Way::ToClient,
+        LinkConditions::delayed(delay, Duration::ZERO),
+    ));
     client.say("back").await;
     let took = client.hears("back").await;
     assert!(took >= delay && took < PATIENCE, "{took:?}");
@@ -177,8 +180,10 @@ async fn a_delay_lets_many_pieces_travel_at_once() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
     let delay = Duration::from_millis(100);
-    rig.link
-        .set(Conditions::one_way(Way::ToServer, Flow::delayed(delay, Duration::ZERO)));
+    rig.link.set(Conditions::one_way(
+        Way::ToServer,
+        LinkConditions::delayed(delay, Duration::ZERO),
+    ));
     let begun = Instant::now();
     for number in 10..60 {
         client.say(&format!("{number}")).await;
@@ -196,7 +201,7 @@ async fn jitter_keeps_the_order() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
     let half = Duration::from_millis(10);
-    rig.link.set(Conditions::both(Flow::delayed(half, half)));
+    rig.link.set(Conditions::both(LinkConditions::delayed(half, half)));
     let mut all = String::new();
     for number in 100..160 {
         let text = number.to_string();
@@ -212,9 +217,9 @@ async fn jitter_keeps_the_order() {
 async fn bandwidth_is_kept() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
-    let narrow = Flow {
+    let narrow = LinkConditions {
         bytes_per_second: Some(100_000),
-        ..Flow::CLEAN
+        ..LinkConditions::CLEAN
     };
     rig.link.set(Conditions::one_way(Way::ToServer, narrow));
     let text = "x".repeat(30_000);
@@ -229,8 +234,10 @@ async fn bandwidth_is_kept() {
 async fn a_loss_stalls_for_a_retransmission() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
-    rig.link
-        .set(Conditions::one_way(Way::ToServer, Flow::lossy(0.5, OnLoss::Stall)));
+    rig.link.set(Conditions::one_way(
+        Way::ToServer,
+        LinkConditions::lossy(0.5, OnLoss::Stall),
+    ));
     let begun = Instant::now();
     let text = "y".repeat(8 * 1448);
     client.say(&text).await;
@@ -248,8 +255,10 @@ async fn a_loss_stalls_for_a_retransmission() {
 async fn a_loss_may_break_the_connection() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
-    rig.link
-        .set(Conditions::one_way(Way::ToServer, Flow::lossy(1.0, OnLoss::Reset)));
+    rig.link.set(Conditions::one_way(
+        Way::ToServer,
+        LinkConditions::lossy(1.0, OnLoss::Reset),
+    ));
     client.say("lost").await;
     client.is_reset().await;
     assert!(rig.link.counts().losses > 0);
@@ -259,7 +268,7 @@ async fn a_loss_may_break_the_connection() {
 async fn a_blackhole_holds_and_then_delivers() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
-    rig.link.set(Conditions::both(Flow::blackhole()));
+    rig.link.set(Conditions::both(LinkConditions::blackhole()));
     client.say("held").await;
     client.hears_nothing().await;
     rig.until("the bytes are counted", |counts| counts.held_bytes == 4)
@@ -302,7 +311,8 @@ async fn a_blackhole_may_be_one_way() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;
     let passed = rig.link.counts().bytes_to_server;
-    rig.link.set(Conditions::one_way(Way::ToClient, Flow::blackhole()));
+    rig.link
+        .set(Conditions::one_way(Way::ToClient, LinkConditions::blackhole()));
     client.say("asked").await;
     rig.until("the server got it", |counts| counts.bytes_to_server == passed + 5)
         .await;
@@ -315,7 +325,8 @@ async fn a_blackhole_may_be_one_way() {
 async fn an_end_does_not_pass_a_blackhole() {
     let rig = Rig::new().await;
     let client = rig.connected().await;
-    rig.link.set(Conditions::one_way(Way::ToServer, Flow::blackhole()));
+    rig.link
+        .set(Conditions::one_way(Way::ToServer, LinkConditions::blackhole()));
     drop(client);
     // Had the server heard of it, it would have closed too.
     tokio::time::sleep(SILENCE).await;

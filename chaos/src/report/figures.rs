@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     checks::{Violation, failed, percentile},
     history::{
-        BALANCER, CACHED_READERS, DutySample, EventKind, FaultRecord, History, Nanos, Op, Outcome, Purpose, SECOND,
-        Sample, SampleRecord, StreamEnd, Verb, WatchRecord,
+        BALANCER, CACHED_READERS, DutySample, FaultRecord, History, Nanos, Op, Outcome, Purpose, RecordKind,
+        ReplicaSample, SECOND, SampleRecord, StreamEnd, Verb, WatchRecord,
     },
 };
 
@@ -148,7 +148,7 @@ impl Figures {
                     }
                 }
                 WatchRecord::Event(event) => {
-                    self.events += u64::from(!matches!(event.kind, EventKind::Bookmark | EventKind::Error));
+                    self.events += u64::from(!matches!(event.kind, RecordKind::Bookmark | RecordKind::Error));
                     if let Some(client) = clients.get(&event.stream) {
                         heard.entry(client).or_default().push(event.at);
                     }
@@ -174,7 +174,7 @@ impl Figures {
         for record in &history.samples {
             match record {
                 SampleRecord::Replica(sample) => {
-                    let Sample { rss, fenced, term, .. } = *sample;
+                    let ReplicaSample { rss, fenced, term, .. } = *sample;
                     self.rss_peak = self.rss_peak.max(rss);
                     leaders.extend(sample.leader.map(|leader| (term, leader)));
                     let most = refused.entry((&sample.replica, sample.pid)).or_default();

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     figures::{Figures, median},
     picture::picture,
-    targets::{TARGETS, Target, Test},
+    targets::{FigureTarget, TARGETS, Test},
     timeline::{Bucket, Shade, Timeline},
 };
 use crate::{

@@ -4,7 +4,7 @@ use super::{ExperimentResult, Figures, figures::median};
 
 /// A figure that is to be reached by one experiment.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub struct FigureTarget {
     /// The experiments that it is read from, by name; all if empty.
     pub experiments: &'static [&'static str],
     /// The fault, in words.
@@ -38,15 +38,15 @@ const ROLLING: &[&str] = &["rolling-restart"];
 const QUORUM: &[&str] = &["etcd-quorum-loss"];
 
 /// All of them, in the order of the table.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FigureTarget] = &[
+    FigureTarget {
         experiments: KILLS,
         fault: "SIGKILL of any replica: last error",
         reference: "0.05 s",
         to_reach: "≤ 0.1 s",
         test: Test::AtMost(|figures| Some(figures.last_failure.unwrap_or(0.0)), 0.1, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: &["kill-leader"],
         fault: "SIGKILL of the Raft leader: duties move",
         reference: "—",
@@ -54,84 +54,84 @@ pub const TARGETS: &[Target] = &[
         // That none has moved is no good either.
         test: Test::AtMost(|figures| Some(figures.duties_moved.unwrap_or(f64::INFINITY)), 3.0, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: KILLS,
         fault: "SIGKILL of any replica: relists",
         reference: "—",
         to_reach: "0",
         test: Test::AtMost(|figures| count(figures.relists), 0.0, ""),
     },
-    Target {
+    FigureTarget {
         experiments: &["pause-leader"],
         fault: "SIGSTOP of the leader past its lease: last error",
         reference: "1.26 s",
         to_reach: "≤ 1.5 s",
         test: Test::AtMost(|figures| Some(figures.last_failure.unwrap_or(0.0)), 1.5, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: &["pause-leader"],
         fault: "SIGSTOP of the leader past its lease: late writes refused",
         reference: "—",
         to_reach: "≥ 1",
         test: Test::AtLeast(|figures| count(figures.refused_by_fences), 1.0, ""),
     },
-    Target {
+    FigureTarget {
         experiments: ROLLING,
         fault: "rolling restart under load: failed",
         reference: "4–5",
         to_reach: "0",
         test: Test::AtMost(|figures| count(figures.failures()), 0.0, ""),
     },
-    Target {
+    FigureTarget {
         experiments: ROLLING,
         fault: "rolling restart under load: wrong watch events",
         reference: "—",
         to_reach: "0",
         test: Test::AtMost(|figures| count(figures.wrong_events), 0.0, ""),
     },
-    Target {
+    FigureTarget {
         experiments: &["etcd-leader-kill"],
         fault: "etcd leader killed: write gap",
         reference: "1.3 s, 6–8 writes hang 7–27 s",
         to_reach: "≤ 2 s",
         test: Test::AtMost(|figures| Some(figures.write_gap), 2.0, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: &["etcd-leader-kill"],
         fault: "etcd leader killed: failed",
         reference: "6–8",
         to_reach: "0",
         test: Test::AtMost(|figures| count(figures.failures()), 0.0, ""),
     },
-    Target {
+    FigureTarget {
         experiments: &["etcd-leader-pause"],
         fault: "etcd leader stopped for 10 s: write gap",
         reference: "10.0 s",
         to_reach: "≤ 3 s",
         test: Test::AtMost(|figures| Some(figures.write_gap), 3.0, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: QUORUM,
         fault: "etcd quorum away for 8 s: gap of rv=0 reads",
         reference: "0.07 s",
         to_reach: "≤ 0.5 s",
         test: Test::AtMost(|figures| figures.cached_read_gap, 0.5, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: QUORUM,
         fault: "etcd quorum away for 8 s: write gap",
         reference: "8.05 s",
         to_reach: "≤ 10 s (8 s and ≤ 2 s to recover)",
         test: Test::AtMost(|figures| Some(figures.write_gap), 10.0, " s"),
     },
-    Target {
+    FigureTarget {
         experiments: &[],
         fault: "acknowledged writes lost, over all runs",
         reference: "0 of 8,370",
         to_reach: "0 of ≥ 100,000",
         test: Test::NoneOf(|figures| figures.lost, 100_000),
     },
-    Target {
+    FigureTarget {
         experiments: &[],
         fault: "watch events lost or doubled, over all runs",
         reference: "—",
@@ -140,7 +140,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-impl Target {
+impl FigureTarget {
     /// The figure, and whether it reaches the target; `None` if no valid run shows it.
     pub fn got(&self, results: &[ExperimentResult]) -> Option<(String, bool)> {
         let counts = |result: &&ExperimentResult| {

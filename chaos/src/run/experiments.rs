@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::faults::{Cut, Damage, Fault, Where, WrongClock};
-use crate::traffic::Pace;
-use crate::world::Target;
+use crate::traffic::TrafficPace;
+use crate::world::WorldTarget;
 
 /// One fault, or several one after the other, thrown at a world of its own under load.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Experiment {
     /// The faults, in this order.
     pub faults: Vec<Fault>,
     /// The load.
-    pub pace: Pace,
+    pub pace: TrafficPace,
     /// The number of repetitions in a full run: what a promise has a figure for, often enough for a median.
     pub repeats: usize,
     /// True if a short run does it, once.
@@ -35,7 +35,7 @@ impl Experiment {
         Self {
             name,
             faults: vec![fault],
-            pace: Pace::Usual,
+            pace: TrafficPace::Usual,
             repeats,
             in_short: false,
             left_out: Vec::new(),
@@ -47,7 +47,7 @@ impl Experiment {
         Self {
             name,
             faults: faults.into(),
-            pace: Pace::Brisk,
+            pace: TrafficPace::Brisk,
             repeats: 1,
             in_short: false,
             left_out: Vec::new(),
@@ -59,7 +59,7 @@ impl Experiment {
     }
 
     /// Leaves out what a world of this kind cannot have.
-    pub(super) fn for_target(mut self, target: Target) -> Self {
+    pub(super) fn for_target(mut self, target: WorldTarget) -> Self {
         let left_out = &mut self.left_out;
         self.faults.retain(|fault| match fault.impossible_in(target) {
             Some(why) => {
@@ -162,7 +162,7 @@ mod tests {
     fn containers_have_all_faults_but_a_reload_and_wrong_clocks() {
         for experiment in all() {
             let name = experiment.name;
-            let contained = experiment.clone().for_target(Target::Compose);
+            let contained = experiment.clone().for_target(WorldTarget::Compose);
             let left_out = match name {
                 "balancer" => 1,
                 "wrong-clocks" | "clock-before-certificates" => experiment.faults.len(),
@@ -190,7 +190,9 @@ mod tests {
                 target.fault
             );
             assert!(
-                of_it.iter().all(|one| one.faults.len() == 1 && one.pace == Pace::Usual),
+                of_it
+                    .iter()
+                    .all(|one| one.faults.len() == 1 && one.pace == TrafficPace::Usual),
                 "{}",
                 target.fault
             );

@@ -13,8 +13,8 @@ use rand::{Rng as _, SeedableRng as _};
 use crate::checks::Validity;
 use crate::history::{FaultRecord, History};
 use crate::report::{self, ExperimentResult, TARGETS};
-use crate::traffic::Pace;
-use crate::world::{Target, World};
+use crate::traffic::TrafficPace;
+use crate::world::{World, WorldTarget};
 use one::Setup;
 
 pub use experiments::{Experiment, all};
@@ -28,7 +28,7 @@ const ATTEMPTS: u64 = 3;
 
 /// The experiments to run.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RunSettings {
     /// Decides moments, victims and the load.
     pub seed: u64,
     /// Only the most telling experiments, once each.
@@ -38,7 +38,7 @@ pub struct Settings {
     /// The number of repetitions of each, in place of its own number.
     pub repeats: Option<usize>,
     /// Where the world runs.
-    pub target: Target,
+    pub target: WorldTarget,
     /// The server's binary.
     pub server: PathBuf,
     /// Replicas that do not know of each other, in place of a group.
@@ -76,7 +76,7 @@ impl Conclusion {
 ///
 /// # Errors
 /// In words, if nothing could be run.
-pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
+pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
     let (chosen, impossible): (Vec<_>, Vec<_>) = chosen(settings)?
         .into_iter()
         .partition(|(experiment, _)| !experiment.faults.is_empty());
@@ -151,7 +151,7 @@ fn run_dir(report: &Path, experiment: &str, repeat: usize, attempt: u64) -> Path
 }
 
 /// Prints what came of a run, and keeps its history if it is worth a look.
-fn judge(settings: &Settings, dir: &Path, outcome: Result<(), String>) -> (Conclusion, Option<ExperimentResult>) {
+fn judge(settings: &RunSettings, dir: &Path, outcome: Result<(), String>) -> (Conclusion, Option<ExperimentResult>) {
     let read = History::read(dir).map_err(|error| one::chain(&error));
     let history = match (outcome, read) {
         (Ok(()), Ok(history)) => history,
@@ -218,7 +218,7 @@ fn print_targets(results: &[ExperimentResult]) {
 }
 
 /// The experiments with how often each is done.
-fn chosen(settings: &Settings) -> Result<Vec<(Experiment, usize)>, String> {
+fn chosen(settings: &RunSettings) -> Result<Vec<(Experiment, usize)>, String> {
     let all = all();
     for name in &settings.only {
         if !all.iter().any(|one| one.name == name) {
@@ -237,7 +237,7 @@ fn chosen(settings: &Settings) -> Result<Vec<(Experiment, usize)>, String> {
     // A short run takes a debug build, which more load would only starve.
     let pace = |one: Experiment| match settings.short {
         true => Experiment {
-            pace: Pace::Usual,
+            pace: TrafficPace::Usual,
             ..one
         },
         false => one,

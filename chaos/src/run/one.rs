@@ -16,11 +16,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::experiments::Experiment;
-use crate::faults::{Active, Fault, Verdict, WrongClock};
-use crate::history::{FaultRecord, FaultResult, Limits, Recorder, Run};
+use crate::faults::{Active, Fault, InstallVerdict, WrongClock};
+use crate::history::{FaultRecord, FaultResult, PromisedLimits, Recorder, Run};
 use crate::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, record_caches, record_the_end};
 use crate::truth::Truth;
-use crate::world::{Settings, World};
+use crate::world::{World, WorldSettings};
 
 /// Steady load before anything happens.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ const RSS_BUDGET_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) server: PathBuf,
-    pub(super) target: crate::world::Target,
+    pub(super) target: crate::world::WorldTarget,
     /// True if the replicas form a group.
     pub(super) group: bool,
     pub(super) commit: String,
@@ -71,8 +71,8 @@ pub(super) async fn run(setup: &Setup, experiment: &Experiment, seed: u64, dir: 
 }
 
 /// The world that every experiment starts from.
-pub(super) fn settings(setup: &Setup) -> Settings {
-    let mut settings = Settings::new(&setup.server);
+pub(super) fn settings(setup: &Setup) -> WorldSettings {
+    let mut settings = WorldSettings::new(&setup.server);
     settings.target = setup.target;
     settings.group = setup.group;
     settings
@@ -93,9 +93,9 @@ fn about(setup: &Setup, experiment: &Experiment, seed: u64) -> Run {
         world: setup.target.to_string(),
         left_out: experiment.left_out.clone(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),
-        limits: Limits {
+        limits: PromisedLimits {
             rss_budget: RSS_BUDGET_BYTES,
-            ..Limits::default()
+            ..PromisedLimits::default()
         },
         ..Run::default()
     }
@@ -177,7 +177,7 @@ async fn harm(
         ..FaultRecord::default()
     };
     match fault.install(world, chance).await {
-        Verdict::Installed(active) => {
+        InstallVerdict::Installed(active) => {
             record.at = desk.moment(active.began());
             record.late = active.late_write();
             record.deposes = record.late.is_some();
@@ -191,13 +191,13 @@ async fn harm(
             }
             hold(world, desk, active, record).await
         }
-        Verdict::Skipped(why) => {
+        InstallVerdict::Skipped(why) => {
             record.result = FaultResult::Skipped;
             record.detail = why;
             desk.recorder.fault(&record);
             Ok(())
         }
-        Verdict::Indeterminate(why) => {
+        InstallVerdict::Indeterminate(why) => {
             record.result = FaultResult::Indeterminate;
             record.detail = why;
             desk.recorder.fault(&record);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::desk::{Asked, Asker, Phase};
-use super::objects::Place;
+use super::objects::ObjectPath;
 use super::wire::Call;
 use crate::history::Verb;
 
@@ -14,7 +14,7 @@ use crate::history::Verb;
 const PACE: Duration = Duration::from_millis(200);
 
 /// Reads an object and the collection that it is in, in turn, until the load is over.
-pub(crate) async fn read(mut asker: Asker, place: Place) {
+pub(crate) async fn read(mut asker: Asker, place: ObjectPath) {
     let mut ticks = interval(PACE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let collection = place.resource.collection(Some(place.namespace));

@@ -8,8 +8,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use trireme_http::client::Method;
 
 use super::desk::{Answered, Asked, Asker, Phase, revision};
-use super::objects::{BATCH, COLOUR, COUNT, Change, Place, Resource};
-use super::plan::{Freshness, How, Plan, Scope, Step};
+use super::objects::{BATCH, COLOUR, COUNT, ObjectEdit, ObjectPath, Resource};
+use super::plan::{How, Plan, RequestedFreshness, Scope, Step};
 use super::wire::Call;
 use crate::history::{Outcome, Revision, Verb};
 
@@ -19,17 +19,17 @@ const COUNT_ATTEMPTS: usize = 5;
 const REMEMBERED: usize = 16;
 
 /// One client.
-pub(crate) struct Client {
+pub(crate) struct TrafficClient {
     asker: Asker,
     plan: Plan,
     pace: Duration,
     /// The last state seen of each object.
-    known: HashMap<Place, Value>,
+    known: HashMap<ObjectPath, Value>,
     /// Revisions that this client was told, newest last.
     told: Vec<Revision>,
 }
 
-impl Client {
+impl TrafficClient {
     pub(crate) fn new(asker: Asker, plan: Plan, pace: Duration) -> Self {
         Self {
             asker,
@@ -59,13 +59,13 @@ impl Client {
         }
     }
 
-    fn draw(&mut self) -> Change {
+    fn draw(&mut self) -> ObjectEdit {
         let attempt = self.asker.next_attempt();
-        Change::draw(self.plan.rng(), attempt)
+        ObjectEdit::draw(self.plan.rng(), attempt)
     }
 
     /// Sends a write or read of one object and remembers the state that it tells of.
-    async fn ask(&mut self, place: &Place, asked: Asked) -> Answered {
+    async fn ask(&mut self, place: &ObjectPath, asked: Asked) -> Answered {
         let answered = self.asker.ask(asked).await;
         match answered.outcome {
             Outcome::Ok if answered.rv().is_some() => {
@@ -80,18 +80,18 @@ impl Client {
         answered
     }
 
-    async fn create(&mut self, place: &Place, batch: Option<String>) {
-        let change = Change { batch, ..self.draw() };
+    async fn create(&mut self, place: &ObjectPath, batch: Option<String>) {
+        let change = ObjectEdit { batch, ..self.draw() };
         let asked = Asked::new(change.create(place), Verb::Create, place.key(), change.attempt);
         self.ask(place, asked).await;
     }
 
-    async fn get(&mut self, place: &Place, freshness: Freshness) -> Answered {
+    async fn get(&mut self, place: &ObjectPath, freshness: RequestedFreshness) -> Answered {
         let rv = match freshness {
             // One object cannot be read as of a revision.
-            Freshness::Newest | Freshness::Exact => None,
-            Freshness::Any => Some("0".to_owned()),
-            Freshness::Seen => self.told.iter().max().map(ToString::to_string),
+            RequestedFreshness::Newest | RequestedFreshness::Exact => None,
+            RequestedFreshness::Any => Some("0".to_owned()),
+            RequestedFreshness::Seen => self.told.iter().max().map(ToString::to_string),
         };
         let path = match &rv {
             Some(rv) => format!("{}?resourceVersion={rv}", place.path()),
@@ -103,14 +103,14 @@ impl Client {
         self.ask(place, asked).await
     }
 
-    async fn list(&mut self, scope: &Scope, freshness: Freshness, limit: Option<u32>) {
+    async fn list(&mut self, scope: &Scope, freshness: RequestedFreshness, limit: Option<u32>) {
         let rv = match freshness {
-            Freshness::Newest => None,
-            Freshness::Any => Some("0".to_owned()),
-            Freshness::Seen => self.told.iter().max().map(ToString::to_string),
-            Freshness::Exact => self.told.first().map(ToString::to_string),
+            RequestedFreshness::Newest => None,
+            RequestedFreshness::Any => Some("0".to_owned()),
+            RequestedFreshness::Seen => self.told.iter().max().map(ToString::to_string),
+            RequestedFreshness::Exact => self.told.first().map(ToString::to_string),
         };
-        let exact = freshness == Freshness::Exact && rv.is_some();
+        let exact = freshness == RequestedFreshness::Exact && rv.is_some();
         let mut query = Vec::from_iter(
             scope
                 .selector()
@@ -158,7 +158,7 @@ impl Client {
         }
     }
 
-    async fn change(&mut self, place: &Place, how: How) {
+    async fn change(&mut self, place: &ObjectPath, how: How) {
         let seen = self
             .known
             .get(place)
@@ -168,7 +168,7 @@ impl Client {
             (How::BlindMergePatch | How::JsonPatch, _) => None,
             (_, Some(seen)) => Some(seen),
             // A client that does not know the object reads it first, and has done its step if there is none.
-            (_, None) => match self.get(place, Freshness::Newest).await.rv() {
+            (_, None) => match self.get(place, RequestedFreshness::Newest).await.rv() {
                 Some(rv) => Some(rv.to_owned()),
                 None => return,
             },
@@ -185,16 +185,16 @@ impl Client {
     }
 
     /// Counts up by one. After an attempt of which nothing is known, the count is left as it is.
-    async fn count(&mut self, place: &Place, how: How) {
+    async fn count(&mut self, place: &ObjectPath, how: How) {
         for _ in 0..COUNT_ATTEMPTS {
-            let read = self.get(place, Freshness::Newest).await;
+            let read = self.get(place, RequestedFreshness::Newest).await;
             let count = read.body["metadata"]["annotations"][COUNT]
                 .as_str()
                 .and_then(|text| text.parse().ok());
             let (Some(count), Some(over)) = (count, read.rv()) else {
                 return;
             };
-            let change = Change {
+            let change = ObjectEdit {
                 count: Some(count + 1),
                 ..self.draw()
             };
@@ -213,7 +213,7 @@ impl Client {
         }
     }
 
-    async fn delete(&mut self, place: &Place) {
+    async fn delete(&mut self, place: &ObjectPath) {
         let attempt = self.asker.next_attempt();
         let call = Call {
             method: Method::DELETE,
@@ -249,7 +249,7 @@ impl Client {
             each.key.name.clone_from(&name);
             (each.uid, each.rv, each.hash) = (uid, None, None);
             self.asker.desk.recorder.op(&each);
-            self.known.remove(&Place {
+            self.known.remove(&ObjectPath {
                 resource,
                 namespace,
                 name,

@@ -9,8 +9,10 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::wire::{Address, Call, Caller, Protocol, Reply};
-use crate::history::{Item, Key, ListPage, Nanos, Op, Outcome, Purpose, Recorder, Revision, Verb, payload_hash};
+use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
+use crate::history::{
+    Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, Recorder, Revision, Verb, payload_hash,
+};
 
 /// The orders to everyone who makes load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,16 +132,16 @@ impl Answered {
     }
 
     /// The items of a list.
-    pub(crate) fn items(&self) -> Vec<Item> {
+    pub(crate) fn items(&self) -> Vec<ListedItem> {
         self.body["items"].as_array().into_iter().flatten().map(item).collect()
     }
 }
 
 /// An object as a history has it.
-pub(crate) fn item(object: &Value) -> Item {
+pub(crate) fn item(object: &Value) -> ListedItem {
     let metadata = &object["metadata"];
     let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
-    Item {
+    ListedItem {
         namespace: text("namespace"),
         name: text("name"),
         uid: text("uid"),
@@ -158,7 +160,7 @@ pub(crate) struct Asker {
     pub(crate) desk: Desk,
     pub(crate) name: String,
     purpose: Purpose,
-    caller: Caller,
+    caller: HttpCaller,
     seq: u64,
 }
 
@@ -168,17 +170,17 @@ impl Asker {
             desk,
             name,
             purpose,
-            caller: Caller::new(address, protocol),
+            caller: HttpCaller::new(address, protocol),
             seq: 0,
         }
     }
 
     /// Asks somebody else from now on.
     pub(crate) fn turn_to(&mut self, address: Address, protocol: Protocol) {
-        self.caller = Caller::new(address, protocol);
+        self.caller = HttpCaller::new(address, protocol);
     }
 
-    pub(crate) fn caller(&mut self) -> &mut Caller {
+    pub(crate) fn caller(&mut self) -> &mut HttpCaller {
         &mut self.caller
     }
 
@@ -211,10 +213,10 @@ impl Asker {
     }
 
     fn record(&self, asked: Asked, called: Nanos, returned: Nanos, code: u16) -> Op {
-        let list = asked.page.map(|(chain, page)| ListPage {
+        let list = asked.page.map(|(chain, page)| RecordedPage {
             chain,
             page,
-            ..ListPage::default()
+            ..RecordedPage::default()
         });
         Op {
             client: self.name.clone(),
@@ -242,9 +244,9 @@ impl Asker {
 }
 
 /// The code, the body, and what to say of it if it is no success.
-fn read(reply: Reply) -> (u16, Value, String) {
+fn read(reply: HttpReply) -> (u16, Value, String) {
     match reply {
-        Reply::Answer { code, body } => match serde_json::from_slice::<Value>(&body) {
+        HttpReply::Answer { code, body } => match serde_json::from_slice::<Value>(&body) {
             Ok(body) if Outcome::of(code) == Outcome::Ok => (code, body, String::new()),
             Ok(body) => {
                 let message = body["message"].as_str().unwrap_or_default().to_owned();
@@ -253,8 +255,8 @@ fn read(reply: Reply) -> (u16, Value, String) {
             // HAProxy and /readyz answer in plain text.
             Err(_) => (code, Value::Null, text(&body)),
         },
-        Reply::NotSent(why) => (0, Value::Null, format!("not sent: {why}")),
-        Reply::Lost(why) => (0, Value::Null, why),
+        HttpReply::NotSent(why) => (0, Value::Null, format!("not sent: {why}")),
+        HttpReply::Lost(why) => (0, Value::Null, why),
     }
 }
 

@@ -5,7 +5,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::desk::{Answered, Asked, Asker, Desk};
-use super::objects::{Change, NAMESPACES, Place, Resource};
+use super::objects::{NAMESPACES, ObjectEdit, ObjectPath, Resource};
 use super::wire::{Address, Call};
 use super::{Addresses, asker};
 use crate::history::{CacheRecord, Outcome, Purpose, Revision, Verb};
@@ -65,14 +65,14 @@ async fn list(asker: &mut Asker, resource: Resource, query: &str) -> Answered {
 }
 
 /// Everything that is there, as the replica lists it.
-async fn places(asker: &mut Asker) -> Vec<Place> {
+async fn places(asker: &mut Asker) -> Vec<ObjectPath> {
     let mut places = Vec::new();
     for resource in Resource::ALL {
         let listed = list(asker, resource, "").await.items().into_iter();
         places.extend(listed.filter_map(|item| {
             let namespace = NAMESPACES.into_iter().find(|namespace| *namespace == item.namespace)?;
             let is_ours = item.name != "kube-root-ca.crt";
-            is_ours.then_some(Place {
+            is_ours.then_some(ObjectPath {
                 resource,
                 namespace,
                 name: item.name,
@@ -82,8 +82,8 @@ async fn places(asker: &mut Asker) -> Vec<Place> {
     places
 }
 
-async fn touch(asker: &mut Asker, place: &Place, rng: &mut StdRng) {
-    let change = Change::draw(rng, asker.next_attempt());
+async fn touch(asker: &mut Asker, place: &ObjectPath, rng: &mut StdRng) {
+    let change = ObjectEdit::draw(rng, asker.next_attempt());
     let asked = Asked::new(
         change.merge_patch(place, None),
         Verb::Patch,
@@ -94,7 +94,7 @@ async fn touch(asker: &mut Asker, place: &Place, rng: &mut StdRng) {
     read(asker, place).await;
 }
 
-async fn read(asker: &mut Asker, place: &Place) {
+async fn read(asker: &mut Asker, place: &ObjectPath) {
     let attempt = asker.next_attempt();
     asker
         .ask(Asked::new(Call::get(place.path()), Verb::Get, place.key(), attempt))
@@ -102,9 +102,9 @@ async fn read(asker: &mut Asker, place: &Place) {
 }
 
 /// Makes a counter at zero.
-pub(super) async fn make_counter(asker: &mut Asker, place: &Place) -> Result<(), String> {
+pub(super) async fn make_counter(asker: &mut Asker, place: &ObjectPath) -> Result<(), String> {
     let attempt = asker.next_attempt();
-    let mut change = Change::draw(&mut StdRng::seed_from_u64(0), attempt);
+    let mut change = ObjectEdit::draw(&mut StdRng::seed_from_u64(0), attempt);
     change.count = Some(0);
     let asked = Asked::new(change.create(place), Verb::Create, place.key(), change.attempt);
     match asker.ask(asked).await {

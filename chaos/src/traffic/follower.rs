@@ -13,13 +13,13 @@ use tokio::time::{sleep, timeout};
 
 use super::Phase;
 use super::desk::{Asked, Asker, item, revision};
-use super::lines::{Lines, Next};
+use super::lines::{BodyLines, Next};
 use super::objects::COLOUR;
 use super::plan::Scope;
-use super::wire::{Address, Call, Protocol, Reply};
+use super::wire::{Address, Call, HttpReply, Protocol};
 use crate::history::{
-    CacheRecord, EventKind, Item, Key, Outcome, Revision, StreamEnd, Verb, WatchEnd, WatchEvent, WatchRecord,
-    WatchStart,
+    CacheRecord, Key, ListedItem, Outcome, RecordKind, Revision, StreamEnd, Verb, WatchEnd, WatchEvent, WatchOpened,
+    WatchRecord,
 };
 
 /// Between two attempts to open a stream.
@@ -45,7 +45,7 @@ pub(crate) struct Manner {
 }
 
 /// A follower at work.
-pub(crate) struct Follower {
+pub(crate) struct WatchFollower {
     asker: Asker,
     manner: Manner,
     rng: StdRng,
@@ -53,7 +53,7 @@ pub(crate) struct Follower {
     turns: usize,
     /// Up to where the copy is complete; `None` before the state was read.
     at: Option<Revision>,
-    copy: HashMap<(String, String), Item>,
+    copy: HashMap<(String, String), ListedItem>,
 }
 
 /// The result of one stream.
@@ -62,7 +62,7 @@ struct Ended {
     complete_to: Option<Revision>,
 }
 
-impl Follower {
+impl WatchFollower {
     /// Begins at the first address.
     pub(crate) fn new(asker: Asker, manner: Manner, rng: StdRng) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Follower {
             .hops
             .then(|| self.rng.random_range(HOPS_S))
             .map(Duration::from_secs);
-        let start = WatchStart {
+        let start = WatchOpened {
             client: self.asker.name.clone(),
             stream,
             replica: self.asker.caller().address.name.clone(),
@@ -215,12 +215,12 @@ impl Follower {
             opened = self.asker.caller().open(call) => opened,
         };
         let mut lines = match opened {
-            Ok((code, body)) if code == 200 => Lines::new(body, self.manner.bytes_per_second),
+            Ok((code, body)) if code == 200 => BodyLines::new(body, self.manner.bytes_per_second),
             Ok((code, _)) if code == 410 => return of(StreamEnd::Gone410),
             // A replica that stops or is not ready yet: no stream was made.
             Ok((code, _)) if code == 429 || code == 503 => return of(StreamEnd::Cut),
             Ok(_) => return of(StreamEnd::Refused),
-            Err(Reply::Answer { .. } | Reply::NotSent(_) | Reply::Lost(_)) => return of(StreamEnd::Cut),
+            Err(HttpReply::Answer { .. } | HttpReply::NotSent(_) | HttpReply::Lost(_)) => return of(StreamEnd::Cut),
         };
         loop {
             let next = tokio::select! {
@@ -249,26 +249,26 @@ impl Follower {
             return Some(StreamEnd::Cut);
         };
         let kind = match event["type"].as_str() {
-            Some("ADDED") => EventKind::Added,
-            Some("MODIFIED") => EventKind::Modified,
-            Some("DELETED") => EventKind::Deleted,
-            Some("BOOKMARK") => EventKind::Bookmark,
-            _ => EventKind::Error,
+            Some("ADDED") => RecordKind::Added,
+            Some("MODIFIED") => RecordKind::Modified,
+            Some("DELETED") => RecordKind::Deleted,
+            Some("BOOKMARK") => RecordKind::Bookmark,
+            _ => RecordKind::Error,
         };
         let object = &event["object"];
         let rv = revision(&object["metadata"]).unwrap_or_default();
-        let is_state = matches!(kind, EventKind::Added | EventKind::Modified | EventKind::Deleted);
+        let is_state = matches!(kind, RecordKind::Added | RecordKind::Modified | RecordKind::Deleted);
         let marks_end = &object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true";
         let record = WatchEvent {
             stream,
             kind,
             rv,
-            object: if is_state { item(object) } else { Item::default() },
+            object: if is_state { item(object) } else { ListedItem::default() },
             initial_events_end: marks_end,
             at: self.asker.desk.now(),
         };
         self.asker.desk.recorder.watch(&WatchRecord::Event(record.clone()));
-        if kind == EventKind::Error {
+        if kind == RecordKind::Error {
             return Some(if object["code"] == 410 {
                 StreamEnd::Gone410
             } else {
@@ -280,12 +280,12 @@ impl Follower {
     }
 
     /// The state that a stream begins with is complete at its bookmark only: before, there is no revision to go on from.
-    fn enter(&mut self, kind: EventKind, event: WatchEvent, marks_end: bool) {
+    fn enter(&mut self, kind: RecordKind, event: WatchEvent, marks_end: bool) {
         let place = (event.object.namespace.clone(), event.object.name.clone());
         match kind {
-            EventKind::Deleted => drop(self.copy.remove(&place)),
-            EventKind::Bookmark | EventKind::Error => {}
-            EventKind::Added | EventKind::Modified => drop(self.copy.insert(place, event.object)),
+            RecordKind::Deleted => drop(self.copy.remove(&place)),
+            RecordKind::Bookmark | RecordKind::Error => {}
+            RecordKind::Added | RecordKind::Modified => drop(self.copy.insert(place, event.object)),
         }
         if self.at.is_some() || marks_end {
             self.at = Some(event.rv);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::time::sleep;
-use trireme_http::client::ResponseBody;
+use trireme_http::client::IncomingBody;
 
 /// The next line of a stream, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,15 +18,15 @@ pub(crate) enum Next {
 }
 
 /// The lines of a body.
-pub(crate) struct Lines {
-    body: ResponseBody,
+pub(crate) struct BodyLines {
+    body: IncomingBody,
     buffer: BytesMut,
     bytes_per_second: Option<u64>,
 }
 
-impl Lines {
+impl BodyLines {
     /// A reader that is slow if `bytes_per_second` says so.
-    pub(crate) fn new(body: ResponseBody, bytes_per_second: Option<u64>) -> Self {
+    pub(crate) fn new(body: IncomingBody, bytes_per_second: Option<u64>) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),

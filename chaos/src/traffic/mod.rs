@@ -34,13 +34,13 @@ use tokio::task::JoinSet;
 use trireme_http::client::Method;
 
 use crate::history::{BALANCER, CACHED_READERS, Purpose};
-use crate::world::{ADMIN_TOKEN, Route, World, WorldError};
-use client::Client;
+use crate::world::{ADMIN_TOKEN, ClientRoute, World, WorldError};
+use client::TrafficClient;
 use desk::Asker;
-use follower::{Follower, Manner};
-use objects::{COLOURS, NAMESPACES, Place, Resource};
+use follower::{Manner, WatchFollower};
+use objects::{COLOURS, NAMESPACES, ObjectPath, Resource};
 use plan::{Plan, Scope};
-use wire::{Address, Call, Caller, Protocol, Reply};
+use wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 
 pub use desk::{Desk, Phase};
 pub use finale::{record_caches, record_the_end};
@@ -100,7 +100,7 @@ impl Addresses {
     pub fn of(world: &World) -> Result<Self, String> {
         let address = |name: &str, at: &str| Address::new(name, at, world.ca_pem().as_bytes(), ADMIN_TOKEN);
         let replica = |index| {
-            let at = world.replica_address(index, Route::Direct);
+            let at = world.replica_address(index, ClientRoute::Direct);
             let at = at.map_err(|error: WorldError| error.to_string())?.to_string();
             address(&at, &at)
         };
@@ -118,14 +118,14 @@ impl Addresses {
 
 /// The amount of load by the clients that ask through the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum TrafficPace {
     /// With what a step takes, about 100 requests a second from all: what figures are told for.
     Usual,
     /// Up to five times as much, as far as the servers keep up.
     Brisk,
 }
 
-impl Pace {
+impl TrafficPace {
     fn clients(self) -> u32 {
         match self {
             Self::Usual => 10,
@@ -156,7 +156,7 @@ impl Traffic {
     /// # Errors
     /// In words, if the group does not take them.
     pub async fn prepare(desk: &Desk, addresses: &Addresses) -> Result<(), String> {
-        let mut caller = Caller::new(addresses.balancer.clone(), Protocol::Http1);
+        let mut caller = HttpCaller::new(addresses.balancer.clone(), Protocol::Http1);
         for namespace in NAMESPACES {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             let call = Call::with_body(Method::POST, "/api/v1/namespaces", "application/json", body.to_string());
@@ -176,7 +176,7 @@ impl Traffic {
     }
 
     /// Starts everything.
-    pub fn start(desk: &Desk, world: &Arc<World>, addresses: &Addresses, pace: Pace, seed: u64) -> Self {
+    pub fn start(desk: &Desk, world: &Arc<World>, addresses: &Addresses, pace: TrafficPace, seed: u64) -> Self {
         let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());
         let mut seeds = StdRng::seed_from_u64(seed);
         let mut next = || StdRng::seed_from_u64(seeds.random());
@@ -188,11 +188,11 @@ impl Traffic {
                 &addresses.balancer,
                 number,
             );
-            writers.spawn(Client::new(asker, Plan::new(next(), number), pace.period()).run());
+            writers.spawn(TrafficClient::new(asker, Plan::new(next(), number), pace.period()).run());
         }
         for (number, address) in (pace.clients()..).zip(&addresses.replicas) {
             let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
-            writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
+            writers.spawn(TrafficClient::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
         }
         for number in 0..candidate::CANDIDATES {
             let name = format!("candidate-{number}");
@@ -211,7 +211,7 @@ impl Traffic {
                 &manner.addresses[0],
                 number,
             );
-            watchers.spawn(Follower::new(asker, manner, next()).run());
+            watchers.spawn(WatchFollower::new(asker, manner, next()).run());
         }
         for (replica, (number, address)) in (0..).zip(&addresses.replicas).enumerate() {
             watchers.spawn(watchdog::sample(desk.clone(), world.clone(), replica, address.clone()));
@@ -267,12 +267,12 @@ fn cached_readers(addresses: &Addresses) -> impl Iterator<Item = (u32, &Address,
 }
 
 /// It is there all the time.
-fn first_counter() -> Place {
+fn first_counter() -> ObjectPath {
     Plan::counters().swap_remove(0)
 }
 
-fn probed(replica: usize) -> Place {
-    Place {
+fn probed(replica: usize) -> ObjectPath {
+    ObjectPath {
         resource: Resource::ConfigMaps,
         namespace: NAMESPACES[0],
         name: format!("probe-{replica}"),
@@ -342,9 +342,9 @@ async fn insist(mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<
     last
 }
 
-fn created(reply: &Reply) -> Result<(), String> {
+fn created(reply: &HttpReply) -> Result<(), String> {
     match reply {
-        Reply::Answer { code: 201 | 409, .. } => Ok(()),
+        HttpReply::Answer { code: 201 | 409, .. } => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }

@@ -68,13 +68,13 @@ impl Resource {
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ObjectPath {
     pub(crate) resource: Resource,
     pub(crate) namespace: &'static str,
     pub(crate) name: String,
 }
 
-impl Place {
+impl ObjectPath {
     /// Its URL path.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.resource.collection(Some(self.namespace)), self.name)
@@ -91,7 +91,7 @@ impl Place {
 
 /// The changes that a write makes, beside its attempt id.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct ObjectEdit {
     pub(crate) attempt: String,
     pub(crate) payload: String,
     pub(crate) colour: &'static str,
@@ -100,7 +100,7 @@ pub(crate) struct Change {
     pub(crate) count: Option<u64>,
 }
 
-impl Change {
+impl ObjectEdit {
     /// Random text and colour for this attempt.
     pub(crate) fn draw(rng: &mut impl Rng, attempt: String) -> Self {
         let length = rng.random_range(1..=PAYLOAD_BYTES);
@@ -130,7 +130,7 @@ impl Change {
     }
 
     /// The whole object.
-    pub(crate) fn object(&self, place: &Place) -> Value {
+    pub(crate) fn object(&self, place: &ObjectPath) -> Value {
         let metadata = json!({
             "name": place.name, "namespace": place.namespace,
             "labels": self.labels(), "annotations": self.annotations(),
@@ -145,20 +145,20 @@ impl Change {
     }
 
     /// `POST`.
-    pub(crate) fn create(&self, place: &Place) -> Call {
+    pub(crate) fn create(&self, place: &ObjectPath) -> Call {
         let path = place.resource.collection(Some(place.namespace));
         Call::with_body(Method::POST, path, JSON, self.object(place).to_string())
     }
 
     /// `PUT` over the state that has this resourceVersion.
-    pub(crate) fn update(&self, place: &Place, over: &str) -> Call {
+    pub(crate) fn update(&self, place: &ObjectPath, over: &str) -> Call {
         let mut object = self.object(place);
         object["metadata"]["resourceVersion"] = over.into();
         Call::with_body(Method::PUT, place.path(), JSON, object.to_string())
     }
 
     /// A JSON merge patch; of the state that has this resourceVersion, if one is given.
-    pub(crate) fn merge_patch(&self, place: &Place, over: Option<&str>) -> Call {
+    pub(crate) fn merge_patch(&self, place: &ObjectPath, over: Option<&str>) -> Call {
         let mut metadata = json!({ "labels": {COLOUR: self.colour}, "annotations": self.annotations() });
         if let Some(over) = over {
             metadata["resourceVersion"] = over.into();
@@ -168,7 +168,7 @@ impl Change {
     }
 
     /// A JSON patch; with a test of the counter, so that two that count from one number cannot both succeed.
-    pub(crate) fn json_patch(&self, place: &Place, counted_from: Option<u64>) -> Call {
+    pub(crate) fn json_patch(&self, place: &ObjectPath, counted_from: Option<u64>) -> Call {
         let at = |annotation: &str| format!("/metadata/annotations/{}", annotation.replace('/', "~1"));
         let mut patch = vec![
             json!({"op": "replace", "path": at(ATTEMPT), "value": self.attempt}),
@@ -195,19 +195,19 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_change() {
-        let draw = || Change::draw(&mut StdRng::seed_from_u64(7), "a-1".to_owned());
+        let draw = || ObjectEdit::draw(&mut StdRng::seed_from_u64(7), "a-1".to_owned());
         assert_eq!(draw().payload, draw().payload);
         assert_eq!(draw().colour, draw().colour);
     }
 
     #[test]
     fn a_write_says_which_it_is() {
-        let place = Place {
+        let place = ObjectPath {
             resource: Resource::ConfigMaps,
             namespace: NAMESPACES[0],
             name: "k".to_owned(),
         };
-        let change = Change::draw(&mut StdRng::seed_from_u64(7), "a-1".to_owned());
+        let change = ObjectEdit::draw(&mut StdRng::seed_from_u64(7), "a-1".to_owned());
         for call in [
             change.create(&place),
             change.update(&place, "5"),

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::objects::{COLOURS, NAMESPACES, Place, Resource};
+use super::objects::{COLOURS, NAMESPACES, ObjectPath, Resource};
 
 /// Objects that only one client writes.
 const OWN: u32 = 6;
@@ -16,7 +16,7 @@ const BATCH: u32 = 3;
 
 /// The `resourceVersion` that a read asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freshness {
+pub(crate) enum RequestedFreshness {
     /// Unset: the newest.
     Newest,
     /// `0`: whatever the server has.
@@ -61,19 +61,19 @@ pub(crate) enum How {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Create the object; refused if it is there.
-    Create(Place),
+    Create(ObjectPath),
     /// Create an object that is deleted together with its siblings.
-    CreateInBatch(Place),
+    CreateInBatch(ObjectPath),
     /// Read one object.
-    Get(Place, Freshness),
+    Get(ObjectPath, RequestedFreshness),
     /// Read a collection, page by page if a limit is given.
-    List(Scope, Freshness, Option<u32>),
+    List(Scope, RequestedFreshness, Option<u32>),
     /// Change the object.
-    Change(Place, How),
+    Change(ObjectPath, How),
     /// Count one up, again after each conflict.
-    Count(Place, How),
+    Count(ObjectPath, How),
     /// Delete the object.
-    Delete(Place),
+    Delete(ObjectPath),
     /// Delete this client's batch in this namespace.
     DeleteBatch(Resource, &'static str),
 }
@@ -107,7 +107,11 @@ impl Plan {
             14..18 => Step::CreateInBatch(self.in_batch()),
             18..40 => Step::Get(self.object_or_counter(), self.freshness()),
             40..50 => Step::List(self.scope(), self.freshness(), None),
-            50..54 => Step::List(self.scope(), Freshness::Newest, Some(self.rng.random_range(3..12))),
+            50..54 => Step::List(
+                self.scope(),
+                RequestedFreshness::Newest,
+                Some(self.rng.random_range(3..12)),
+            ),
             54..76 => Step::Change(self.object(), self.how()),
             76..88 => Step::Count(self.counter(), self.how_to_count()),
             88..98 => Step::Delete(self.object()),
@@ -116,11 +120,11 @@ impl Plan {
     }
 
     /// Every counter; they are made before the load begins.
-    pub(crate) fn counters() -> Vec<Place> {
+    pub(crate) fn counters() -> Vec<ObjectPath> {
         let all = NAMESPACES
             .into_iter()
             .flat_map(|namespace| (0..COUNTERS).map(move |n| (namespace, n)));
-        all.map(|(namespace, number)| Place {
+        all.map(|(namespace, number)| ObjectPath {
             resource: Resource::ConfigMaps,
             namespace,
             name: format!("counter-{number}"),
@@ -142,14 +146,14 @@ impl Plan {
     }
 
     /// Of each name there is one object, so that there are few and each is written often.
-    fn object(&mut self) -> Place {
+    fn object(&mut self) -> ObjectPath {
         let is_own = self.rng.random_ratio(1, 2);
         let number = self.rng.random_range(0..if is_own { OWN } else { SHARED });
         let name = match is_own {
             true => format!("own-{}-{number}", self.client),
             false => format!("shared-{number}"),
         };
-        Place {
+        ObjectPath {
             resource: if number == 0 {
                 Resource::PodTemplates
             } else {
@@ -167,20 +171,20 @@ impl Plan {
             .collect()
     }
 
-    fn in_batch(&mut self) -> Place {
-        Place {
+    fn in_batch(&mut self) -> ObjectPath {
+        ObjectPath {
             resource: self.resource(),
             namespace: self.namespace(),
             name: format!("batch-{}-{}", self.client, self.rng.random_range(0..BATCH)),
         }
     }
 
-    fn counter(&mut self) -> Place {
+    fn counter(&mut self) -> ObjectPath {
         let mut counters = Self::counters();
         counters.swap_remove(self.rng.random_range(0..counters.len()))
     }
 
-    fn object_or_counter(&mut self) -> Place {
+    fn object_or_counter(&mut self) -> ObjectPath {
         if self.rng.random_ratio(1, 4) {
             self.counter()
         } else {
@@ -199,12 +203,12 @@ impl Plan {
         }
     }
 
-    fn freshness(&mut self) -> Freshness {
+    fn freshness(&mut self) -> RequestedFreshness {
         match self.rng.random_range(0..10) {
-            0..5 => Freshness::Newest,
-            5..7 => Freshness::Any,
-            7..9 => Freshness::Seen,
-            _ => Freshness::Exact,
+            0..5 => RequestedFreshness::Newest,
+            5..7 => RequestedFreshness::Any,
+            7..9 => RequestedFreshness::Seen,
+            _ => RequestedFreshness::Exact,
         }
     }
 

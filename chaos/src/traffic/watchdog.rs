@@ -9,9 +9,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::desk::{Asked, Asker, Desk, Phase};
-use super::objects::{Change, Place};
-use super::wire::{Address, Call, Caller, Protocol, Reply};
-use crate::history::{DutySample, Outcome, Sample, SampleRecord, Verb};
+use super::objects::{ObjectEdit, ObjectPath};
+use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
+use crate::history::{DutySample, Outcome, ReplicaSample, SampleRecord, Verb};
 use crate::world::{Part, World, total};
 
 /// Between two looks.
@@ -27,7 +27,7 @@ pub(crate) const FENCED: &str = "trireme_fenced_writes_refused_total";
 
 /// Samples one replica until the run is over.
 pub(crate) async fn sample(desk: Desk, world: Arc<World>, replica: usize, address: Address) {
-    let mut caller = Caller::new(address.clone(), Protocol::Http1);
+    let mut caller = HttpCaller::new(address.clone(), Protocol::Http1);
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut fenced = 0;
@@ -53,7 +53,7 @@ pub(crate) async fn sample(desk: Desk, world: Arc<World>, replica: usize, addres
         let vitals = world.vitals_of(Part::Replica(replica));
         let pid = vitals.as_ref().map_or(0, |vitals| vitals.process);
         let at = desk.now();
-        desk.recorder.sample(&SampleRecord::Replica(Sample {
+        desk.recorder.sample(&SampleRecord::Replica(ReplicaSample {
             replica: address.name.clone(),
             pid,
             rss: vitals.as_ref().map_or(0, |vitals| vitals.resident_bytes),
@@ -82,12 +82,12 @@ pub(crate) async fn sample(desk: Desk, world: Arc<World>, replica: usize, addres
     }
 }
 
-async fn asked(caller: &mut Caller, path: &str) -> Option<(u16, bytes::Bytes)> {
+async fn asked(caller: &mut HttpCaller, path: &str) -> Option<(u16, bytes::Bytes)> {
     match timeout(PATIENCE, caller.call(&Call::get(path))).await {
-        Ok(Reply::Answer { code, body }) => Some((code, body)),
-        Ok(Reply::NotSent(_) | Reply::Lost(_)) => None,
+        Ok(HttpReply::Answer { code, body }) => Some((code, body)),
+        Ok(HttpReply::NotSent(_) | HttpReply::Lost(_)) => None,
         Err(_) => {
-            *caller = Caller::new(caller.address.clone(), Protocol::Http1);
+            *caller = HttpCaller::new(caller.address.clone(), Protocol::Http1);
             None
         }
     }
@@ -107,13 +107,13 @@ fn id(written: &Value) -> Option<u64> {
 }
 
 /// Writes an object and reads it again, at one replica, until the run settles.
-pub(crate) async fn probe(mut asker: Asker, place: Place, mut rng: rand::rngs::StdRng) {
+pub(crate) async fn probe(mut asker: Asker, place: ObjectPath, mut rng: rand::rngs::StdRng) {
     let mut ticks = interval(PROBE_PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut exists = false;
     while asker.desk.phase() == Phase::Load {
         ticks.tick().await;
-        let change = Change::draw(&mut rng, asker.next_attempt());
+        let change = ObjectEdit::draw(&mut rng, asker.next_attempt());
         let (call, verb) = match exists {
             true => (change.merge_patch(&place, None), Verb::Patch),
             false => (change.create(&place), Verb::Create),

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout, timeout_at};
 use trireme_http::client::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use trireme_http::client::{
-    Body, ClientError, Connection, ConnectionSettings, Endpoint, HeaderValue, Method, Protocols, Request, Response,
-    ResponseBody, StatusCode, Tls, TlsOptions, Trust,
+    ClientError, ClientTls, Connection, ConnectionSettings, Endpoint, HeaderValue, IncomingBody, Method, OutboundBody,
+    Protocols, Request, Response, StatusCode, TlsOptions, Trust,
 };
 
 /// The time limit of a whole answer.
@@ -37,7 +37,7 @@ pub(crate) struct Address {
     pub(crate) name: String,
     endpoint: Endpoint,
     authorization: HeaderValue,
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
     receive_buffer_bytes: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Address {
     /// `authority` is `host:port`; `ca_pem` signed its certificate.
     pub(crate) fn new(name: &str, authority: &str, ca_pem: &[u8], token: &str) -> Result<Self, String> {
         let endpoint = Endpoint::parse(&format!("https://{authority}")).map_err(|error| error.to_string())?;
-        let tls = Tls::new(&TlsOptions {
+        let tls = ClientTls::new(&TlsOptions {
             trust: Trust::Ca(ca_pem.to_vec()),
             ..TlsOptions::default()
         });
@@ -119,7 +119,7 @@ impl Call {
 
 /// The result of a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub(crate) enum HttpReply {
     /// An answer came, whole.
     Answer {
         /// Its status code.
@@ -134,7 +134,7 @@ pub(crate) enum Reply {
 }
 
 /// One caller: one request at a time, on a connection that is kept while it lasts.
-pub(crate) struct Caller {
+pub(crate) struct HttpCaller {
     pub(crate) address: Address,
     protocol: Protocol,
     connection: Option<Connection>,
@@ -142,7 +142,7 @@ pub(crate) struct Caller {
     pub(crate) connections: u64,
 }
 
-impl Caller {
+impl HttpCaller {
     /// Connects when the first request is sent.
     pub(crate) fn new(address: Address, protocol: Protocol) -> Self {
         Self {
@@ -154,48 +154,48 @@ impl Caller {
     }
 
     /// Sends, and waits for the whole answer for at most [`PATIENCE`].
-    pub(crate) async fn call(&mut self, call: &Call) -> Reply {
+    pub(crate) async fn call(&mut self, call: &Call) -> HttpReply {
         let end = Instant::now() + PATIENCE;
         let reply = self.call_until(call, end).await;
-        if matches!(reply, Reply::Lost(_) | Reply::NotSent(_)) {
+        if matches!(reply, HttpReply::Lost(_) | HttpReply::NotSent(_)) {
             self.connection = None;
         }
         reply
     }
 
-    async fn call_until(&mut self, call: &Call, end: Instant) -> Reply {
+    async fn call_until(&mut self, call: &Call, end: Instant) -> HttpReply {
         let response = match self.head_until(call, end).await {
             Ok(response) => response,
             Err(reply) => return reply,
         };
         let code = response.status().as_u16();
         match timeout_at(end, response.into_body().collect()).await {
-            Ok(Ok(body)) => Reply::Answer { code, body },
-            Ok(Err(error)) => Reply::Lost(error.to_string()),
-            Err(_) => Reply::Lost("timeout within the answer".to_owned()),
+            Ok(Ok(body)) => HttpReply::Answer { code, body },
+            Ok(Err(error)) => HttpReply::Lost(error.to_string()),
+            Err(_) => HttpReply::Lost("timeout within the answer".to_owned()),
         }
     }
 
     /// Sends, and waits for the head of the answer; its body streams as long as this caller lives.
-    pub(crate) async fn open(&mut self, call: &Call) -> Result<(StatusCode, ResponseBody), Reply> {
+    pub(crate) async fn open(&mut self, call: &Call) -> Result<(StatusCode, IncomingBody), HttpReply> {
         let response = self.head_until(call, Instant::now() + PATIENCE).await;
         let response = response.inspect_err(|_| self.connection = None)?;
         Ok((response.status(), response.into_body()))
     }
 
-    async fn head_until(&mut self, call: &Call, end: Instant) -> Result<Response<ResponseBody>, Reply> {
+    async fn head_until(&mut self, call: &Call, end: Instant) -> Result<Response<IncomingBody>, HttpReply> {
         let mut last = String::new();
         for _ in 0..FRESH_ATTEMPTS {
-            self.ensure_connected(end).await.map_err(Reply::NotSent)?;
+            self.ensure_connected(end).await.map_err(HttpReply::NotSent)?;
             match timeout_at(end, self.send(call)).await {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(error)) if error.surely_not_processed() => last = error.to_string(),
-                Ok(Err(error)) => return Err(Reply::Lost(error.to_string())),
-                Err(_) => return Err(Reply::Lost("timeout".to_owned())),
+                Ok(Err(error)) => return Err(HttpReply::Lost(error.to_string())),
+                Err(_) => return Err(HttpReply::Lost("timeout".to_owned())),
             }
             self.connection = None;
         }
-        Err(Reply::NotSent(last))
+        Err(HttpReply::NotSent(last))
     }
 
     async fn ensure_connected(&mut self, end: Instant) -> Result<(), String> {
@@ -210,13 +210,13 @@ impl Caller {
         Ok(())
     }
 
-    async fn send(&mut self, call: &Call) -> Result<Response<ResponseBody>, ClientError> {
+    async fn send(&mut self, call: &Call) -> Result<Response<IncomingBody>, ClientError> {
         let request = self.request(call);
         let connection = self.connection.as_mut().expect("it was connected above");
         connection.send(request).await
     }
 
-    fn request(&self, call: &Call) -> Request<Body> {
+    fn request(&self, call: &Call) -> Request<OutboundBody> {
         let builder = Request::builder()
             .method(call.method.clone())
             .uri(&call.path)
@@ -225,7 +225,7 @@ impl Caller {
             .header(AUTHORIZATION, self.address.authorization.clone());
         match &call.body {
             Some((media, body)) => builder.header(CONTENT_TYPE, *media).body(body.clone().into()),
-            None => builder.body(Body::empty()),
+            None => builder.body(OutboundBody::empty()),
         }
         .expect("paths are made here, of letters that a URL may have")
     }

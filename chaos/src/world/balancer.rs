@@ -27,7 +27,7 @@ const STATISTICS_REQUEST: &[u8] = b"GET /;csv HTTP/1.0\r\n\r\n";
 pub(super) struct Balancer {
     pub(super) address: SocketAddr,
     control: Control,
-    state: Mutex<State>,
+    state: Mutex<BalancerState>,
 }
 
 /// The socket for queries and reloads.
@@ -45,7 +45,7 @@ enum Control {
 
 /// The process that listens, and those that finish old connections.
 #[derive(Debug)]
-struct State {
+struct BalancerState {
     current: std::sync::Arc<Process>,
     finishing: Vec<std::sync::Arc<Process>>,
     reloads: u32,
@@ -88,7 +88,7 @@ impl Balancer {
     }
 
     fn new(address: SocketAddr, control: Control, process: Process) -> Self {
-        let state = Mutex::new(State {
+        let state = Mutex::new(BalancerState {
             current: std::sync::Arc::new(process),
             finishing: Vec::new(),
             reloads: 0,
@@ -100,7 +100,7 @@ impl Balancer {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, BalancerState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

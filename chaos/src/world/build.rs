@@ -8,10 +8,10 @@ use trireme_tests::process::find_program;
 
 use super::balancer::Balancer;
 use super::links::{LinkId, Links};
-use super::pki::Pki;
-use super::replica::{Peer, Replica, Surroundings};
+use super::pki::WorldPki;
+use super::replica::{PeerPort, Surroundings, WorldReplica};
 use super::run_dir::RunDir;
-use super::settings::{Settings, Target};
+use super::settings::{WorldSettings, WorldTarget};
 use super::wall_clock::WallClocks;
 use super::{Authority, Part, Probe, World, WorldError, compose, etcd, replica};
 
@@ -21,10 +21,10 @@ impl World {
     ///
     /// # Errors
     /// If a program is missing, says how to get it; if a part does not come up, shows the end of its log.
-    pub async fn start(settings: Settings) -> Result<Self, WorldError> {
+    pub async fn start(settings: WorldSettings) -> Result<Self, WorldError> {
         let world = match settings.target {
-            Target::Loopback => Self::prepare(settings)?,
-            Target::Compose => compose::prepare(settings).await?,
+            WorldTarget::Loopback => Self::prepare(settings)?,
+            WorldTarget::Compose => compose::prepare(settings).await?,
         };
         world.bring_up().await?;
         Ok(world)
@@ -34,10 +34,10 @@ impl World {
     ///
     /// # Errors
     /// Says what is missing, and how to get it.
-    pub async fn check(settings: &Settings) -> Result<(), WorldError> {
+    pub async fn check(settings: &WorldSettings) -> Result<(), WorldError> {
         match settings.target {
-            Target::Loopback => check(settings),
-            Target::Compose => compose::check(settings).await.map(|_| ()),
+            WorldTarget::Loopback => check(settings),
+            WorldTarget::Compose => compose::check(settings).await.map(|_| ()),
         }
     }
 
@@ -56,11 +56,11 @@ impl World {
     }
 
     /// A world of processes.
-    fn prepare(settings: Settings) -> Result<Self, WorldError> {
+    fn prepare(settings: WorldSettings) -> Result<Self, WorldError> {
         check(&settings)?;
         let run_dir = RunDir::make(settings.dir.as_deref())?;
         let (dir, logs) = (run_dir.path().to_owned(), run_dir.logs());
-        let pki = Pki::make(&dir.join("pki"), settings.young_certificates)?;
+        let pki = WorldPki::make(&dir.join("pki"), settings.young_certificates)?;
         let probe = Probe::new(pki.ca_pem())?;
         let etcd = etcd::prepare(settings.etcd_members, &dir, &logs, &settings.etcd_flags)?;
         let mut links = Links::on_the_loopback(settings.seed, settings.replicas);
@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-fn check(settings: &Settings) -> Result<(), WorldError> {
+fn check(settings: &WorldSettings) -> Result<(), WorldError> {
     if !settings.server.is_file() {
         return Err(WorldError::NotBuilt {
             path: settings.server.display().to_string(),
@@ -118,13 +118,13 @@ pub(super) fn check_programs() -> Result<(), WorldError> {
 }
 
 fn replicas(
-    settings: &Settings,
-    pki: &Pki,
+    settings: &WorldSettings,
+    pki: &WorldPki,
     wall_clocks: Option<&WallClocks>,
     dir: &RunDir,
     members: &[SocketAddr],
     links: &mut Links,
-) -> Result<Vec<Replica>, WorldError> {
+) -> Result<Vec<WorldReplica>, WorldError> {
     let (peers, logs) = (peers(settings, links)?, dir.logs());
     let one = |index: usize| {
         let secure = free_address();
@@ -146,7 +146,7 @@ fn replicas(
     (0..settings.replicas).map(one).collect()
 }
 
-fn peers(settings: &Settings, links: &mut Links) -> Result<Vec<Peer>, WorldError> {
+fn peers(settings: &WorldSettings, links: &mut Links) -> Result<Vec<PeerPort>, WorldError> {
     let count = if settings.group { settings.replicas } else { 0 };
     let one = |index: usize| {
         let listen = free_address();
@@ -154,14 +154,14 @@ fn peers(settings: &Settings, links: &mut Links) -> Result<Vec<Peer>, WorldError
             true => links.add_peers(index, listen)?,
             false => listen,
         };
-        Ok(Peer { listen, advertise })
+        Ok(PeerPort { listen, advertise })
     };
     (0..count).map(one).collect()
 }
 
 fn ways_to_etcd(
     replica: usize,
-    settings: &Settings,
+    settings: &WorldSettings,
     members: &[SocketAddr],
     links: &mut Links,
 ) -> Result<Vec<SocketAddr>, WorldError> {

@@ -24,7 +24,7 @@ pub(super) struct Member {
 
 /// The status of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberStatus {
+pub struct EtcdStatus {
     /// Its id.
     pub id: u64,
     /// The id of the leader it follows; 0 if it knows of none.
@@ -82,12 +82,12 @@ pub(super) async fn connect(addresses: &[SocketAddr]) -> Result<Client, WorldErr
 
 impl Member {
     /// Its status, if it answers.
-    pub(super) async fn status(&self) -> Option<MemberStatus> {
+    pub(super) async fn status(&self) -> Option<EtcdStatus> {
         let ask = async {
             let mut client = connect(&[self.client]).await.ok()?;
             let status = client.status().await.ok()?;
             let header = status.header()?;
-            Some(MemberStatus {
+            Some(EtcdStatus {
                 id: header.member_id(),
                 leader: status.leader(),
                 term: status.raft_term(),

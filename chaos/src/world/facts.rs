@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::parts::START_PATIENCE;
 use super::process::LOOK_AGAIN;
-use super::{MemberStatus, Part, Route, World, WorldError, etcd};
+use super::{ClientRoute, EtcdStatus, Part, World, WorldError, etcd};
 
 /// The time limit for a replica to answer about its group.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) const FENCES: &str = "/trireme/fence/registry/";
 
 /// The kernel's figures about a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vitals {
+pub struct PartVitals {
     /// The part.
     pub part: Part,
     /// Its process.
@@ -40,19 +40,19 @@ pub struct Vitals {
 
 impl World {
     /// The kernel's figures about every part that runs.
-    pub fn vitals(&self) -> Vec<Vitals> {
+    pub fn vitals(&self) -> Vec<PartVitals> {
         let parts = self.parts().into_iter();
         parts.filter_map(|part| self.vitals_of(part)).collect()
     }
 
     /// The kernel's figures about a part, if it runs.
-    pub fn vitals_of(&self, part: Part) -> Option<Vitals> {
+    pub fn vitals_of(&self, part: Part) -> Option<PartVitals> {
         let usage = match part {
             Part::Replica(index) => self.replica(index).ok()?.process.usage()?,
             Part::Etcd(index) => self.member(index).ok()?.process.usage()?,
             Part::Balancer => self.balancer.process().usage()?,
         };
-        Some(Vitals {
+        Some(PartVitals {
             part,
             process: self.id(part)?,
             resident_bytes: usage.resident_bytes,
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// The status of a member of etcd, if it answers within two seconds.
-    pub async fn etcd_status(&self, member: usize) -> Option<MemberStatus> {
+    pub async fn etcd_status(&self, member: usize) -> Option<EtcdStatus> {
         self.member(member).ok()?.status().await
     }
 
@@ -110,7 +110,7 @@ impl World {
             what: "about its group",
             why,
         };
-        let address = self.replica_address(replica, Route::Direct)?;
+        let address = self.replica_address(replica, ClientRoute::Direct)?;
         let (code, body) = self
             .probe
             .get(address, "/debug/replicas", PATIENCE)
@@ -124,7 +124,7 @@ impl World {
 
     /// The sum of those counters of a replica whose name and labels begin like this; `None` if it does not tell.
     pub async fn counter(&self, replica: usize, begins: &str) -> Option<u64> {
-        let address = self.replica_address(replica, Route::Direct).ok()?;
+        let address = self.replica_address(replica, ClientRoute::Direct).ok()?;
         let answer = self.probe.get(address, "/metrics", METRICS_PATIENCE).await;
         let (_, metrics) = answer.ok().filter(|(code, _)| *code == 200)?;
         Some(total(&String::from_utf8_lossy(&metrics), begins))

@@ -42,18 +42,18 @@ use crate::proxy::Link;
 use balancer::Balancer;
 use compose::Project;
 use links::Links;
-use replica::Replica;
+use replica::WorldReplica;
 use run_dir::RunDir;
 use wall_clock::WallClocks;
 
 pub use error::WorldError;
-pub use etcd::MemberStatus;
-pub use facts::Vitals;
+pub use etcd::EtcdStatus;
+pub use facts::PartVitals;
 pub(crate) use facts::{FENCES, total};
 pub use links::LinkId;
 pub use pki::{ADMIN_TOKEN, USER_TOKEN};
 pub use probe::Probe;
-pub use settings::{Proxied, Settings, Target};
+pub use settings::{Proxied, WorldSettings, WorldTarget};
 pub use wall_clock::WallClock;
 
 /// Something that runs in a world, by its index.
@@ -80,7 +80,7 @@ impl std::fmt::Display for Part {
 
 /// The way of a client to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum ClientRoute {
     /// Past all proxies: for probes and final reads.
     Direct,
     /// Over the link that the load balancer takes too, if [`Proxied::clients`] is set; else the same.
@@ -92,7 +92,7 @@ pub enum Route {
 pub struct World {
     // Dropped in this order: those who talk before those they talk to, everything before its files.
     balancer: Balancer,
-    replicas: Vec<Replica>,
+    replicas: Vec<WorldReplica>,
     /// Those of the replicas, if they can be set.
     wall_clocks: Option<WallClocks>,
     etcd: Vec<etcd::Member>,
@@ -101,7 +101,7 @@ pub struct World {
     _project: Option<Project>,
     ca: Authority,
     probe: Probe,
-    settings: Settings,
+    settings: WorldSettings,
     dir: RunDir,
 }
 
@@ -127,11 +127,11 @@ impl World {
     ///
     /// # Errors
     /// If there is no such replica.
-    pub fn replica_address(&self, replica: usize, route: Route) -> Result<SocketAddr, WorldError> {
+    pub fn replica_address(&self, replica: usize, route: ClientRoute) -> Result<SocketAddr, WorldError> {
         let replica = self.replica(replica)?;
         Ok(match route {
-            Route::Direct => replica.secure,
-            Route::Linked => replica.linked,
+            ClientRoute::Direct => replica.secure,
+            ClientRoute::Linked => replica.linked,
         })
     }
 
@@ -181,14 +181,14 @@ impl World {
     }
 
     /// The settings that this world was built from.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &WorldSettings {
         &self.settings
     }
 
     /// A link that goes through a fault proxy.
     ///
     /// # Errors
-    /// If it does not; see [`Settings::proxied`].
+    /// If it does not; see [`WorldSettings::proxied`].
     pub fn link(&self, id: LinkId) -> Result<&Link, WorldError> {
         let found = self.links.find(id);
         found.ok_or_else(|| WorldError::NoSuch(format!("proxied link {id}")))
@@ -204,7 +204,7 @@ impl World {
         &self.probe
     }
 
-    fn replica(&self, index: usize) -> Result<&Replica, WorldError> {
+    fn replica(&self, index: usize) -> Result<&WorldReplica, WorldError> {
         let replica = self.replicas.get(index);
         replica.ok_or_else(|| WorldError::NoSuch(Part::Replica(index).to_string()))
     }

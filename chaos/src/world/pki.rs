@@ -26,7 +26,7 @@ const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Files of certificates, all PEM.
 #[derive(Debug)]
-pub(super) struct Pki {
+pub(super) struct WorldPki {
     dir: PathBuf,
     /// From when to when certificates are good, if not for long before and after.
     life: Option<(SystemTime, SystemTime)>,
@@ -41,7 +41,7 @@ pub(super) struct Pair {
     pub(super) key: PathBuf,
 }
 
-impl Pki {
+impl WorldPki {
     /// Makes the CA and the token file in `dir`. Young certificates begin like those of `trireme pki init`, others long ago.
     pub(super) fn make(dir: &Path, young: bool) -> Result<Self, WorldError> {
         let now = SystemTime::now();

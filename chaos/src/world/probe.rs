@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::timeout;
 use trireme_http::client::{
-    ByteStream, Connection, ConnectionSettings, Endpoint, Protocols, Request, Tls, TlsOptions, Trust, header,
+    ByteStream, ClientTls, Connection, ConnectionSettings, Endpoint, Protocols, Request, TlsOptions, Trust, header,
     open_stream,
 };
 
@@ -17,7 +17,7 @@ use super::pki::ADMIN_TOKEN;
 /// Asks as the administrator.
 #[derive(Clone)]
 pub struct Probe {
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -36,7 +36,7 @@ fn why(error: impl std::fmt::Display) -> Why {
 impl Probe {
     /// Believes this CA, and no other.
     pub(super) fn new(ca_pem: &str) -> Result<Self, WorldError> {
-        let tls = Tls::new(&TlsOptions {
+        let tls = ClientTls::new(&TlsOptions {
             trust: Trust::Ca(ca_pem.as_bytes().to_vec()),
             ..TlsOptions::default()
         });

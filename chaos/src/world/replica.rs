@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::WorldError;
-use super::pki::Pki;
+use super::pki::WorldPki;
 use super::process::{Process, Recipe};
-use super::settings::Settings;
+use super::settings::WorldSettings;
 use super::wall_clock::WallClocks;
 
 /// The group's name in certificates.
@@ -16,7 +16,7 @@ const SHUTDOWN_DELAY: &str = "2s";
 
 /// One replica.
 #[derive(Debug)]
-pub(super) struct Replica {
+pub(super) struct WorldReplica {
     pub(super) process: Process,
     /// Where it serves clients.
     pub(super) secure: SocketAddr,
@@ -27,8 +27,8 @@ pub(super) struct Replica {
 
 /// The world's addresses and files in a replica's settings.
 pub(super) struct Surroundings<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) pki: &'a Pki,
+    pub(super) settings: &'a WorldSettings,
+    pub(super) pki: &'a WorldPki,
     /// If they can be set.
     pub(super) wall_clocks: Option<&'a WallClocks>,
     pub(super) dir: &'a Path,
@@ -36,12 +36,12 @@ pub(super) struct Surroundings<'a> {
     /// Where this replica reaches each member of etcd.
     pub(super) etcd: Vec<SocketAddr>,
     /// Where peers reach each replica.
-    pub(super) peers: &'a [Peer],
+    pub(super) peers: &'a [PeerPort],
 }
 
 /// The peer port of a replica.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Peer {
+pub(super) struct PeerPort {
     /// Where it listens.
     pub(super) listen: SocketAddr,
     /// Where others reach it.
@@ -54,7 +54,7 @@ pub(super) fn prepare(
     secure: SocketAddr,
     linked: SocketAddr,
     around: &Surroundings<'_>,
-) -> Result<Replica, WorldError> {
+) -> Result<WorldReplica, WorldError> {
     let name = format!("replica-{index}");
     let data_dir = around.dir.join(&name);
     let serving = around.pki.serving(&name)?;
@@ -78,7 +78,7 @@ pub(super) fn prepare(
     // Last, so that an experiment can overrule anything.
     let recipe = recipe.args(&around.settings.server_flags);
     let process = Process::new(name, recipe, around.logs);
-    Ok(Replica {
+    Ok(WorldReplica {
         process,
         secure,
         linked,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Where the parts of the world run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Target {
+pub enum WorldTarget {
     /// Plain processes on this machine's loopback.
     #[default]
     Loopback,
@@ -16,7 +16,7 @@ pub enum Target {
     Compose,
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for WorldTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "over processes on the loopback",
@@ -30,7 +30,7 @@ impl fmt::Display for Target {
 pub struct Proxied {
     /// From each replica to each etcd member.
     pub etcd: bool,
-    /// From each replica to each other replica. Only with [`Settings::group`].
+    /// From each replica to each other replica. Only with [`WorldSettings::group`].
     pub peers: bool,
     /// From the load balancer to each replica; clients can take the same way.
     pub clients: bool,
@@ -47,9 +47,9 @@ impl Proxied {
 
 /// The settings of the world.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct WorldSettings {
     /// Where it runs.
-    pub target: Target,
+    pub target: WorldTarget,
     /// The server's binary. Containers have what is in their image.
     pub server: PathBuf,
     /// The run directory: data, certificates, logs. A temporary one, gone with the world, if `None`. Must be empty or
@@ -76,11 +76,11 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Settings {
+impl WorldSettings {
     /// Three replicas of `server` that form a group, three members of etcd, no proxies.
     pub fn new(server: impl Into<PathBuf>) -> Self {
         Self {
-            target: Target::Loopback,
+            target: WorldTarget::Loopback,
             server: server.into(),
             dir: None,
             replicas: 3,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Route, World, WorldError};
+use super::{ClientRoute, World, WorldError};
 
 /// The library for programs of many threads: the other one reads the file in several at once, and ends the program if
 /// that garbles what it reads.
@@ -134,7 +134,7 @@ impl World {
     /// Sets the wall clock of a replica, of one that does not run too. It shows so about a second later.
     ///
     /// # Errors
-    /// If the clocks of this world cannot be set: see [`Settings::wall_clocks`](super::Settings::wall_clocks).
+    /// If the clocks of this world cannot be set: see [`WorldSettings::wall_clocks`](super::Settings::wall_clocks).
     pub fn set_wall_clock(&self, replica: usize, clock: WallClock) -> Result<(), WorldError> {
         match &self.wall_clocks {
             Some(clocks) if replica < self.replicas.len() => clocks.set(replica, clock),
@@ -150,7 +150,7 @@ impl World {
     /// # Errors
     /// If it does not answer within two seconds, or not with that.
     pub async fn wall_clock_lead(&self, replica: usize) -> Result<SignedDuration, WorldError> {
-        let address = self.replica_address(replica, Route::Direct)?;
+        let address = self.replica_address(replica, ClientRoute::Direct)?;
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "what-time-is-it"}});
         let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
         let made = self.probe.send(address, "POST", path, Some(&object), PATIENCE).await;

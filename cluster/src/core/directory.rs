@@ -90,7 +90,7 @@ pub(crate) struct Directory {
 
 /// The result of [`Directory::enter`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum DirectoryEntry {
     /// It is in, as a new process: whatever its former process held is free.
     Anew,
     /// It is in, as the process it was.
@@ -102,25 +102,29 @@ pub(crate) enum Entry {
 }
 
 impl Directory {
-    pub(crate) fn enter(&mut self, id: ReplicaId, facts: ReplicaDescription) -> Entry {
+    pub(crate) fn enter(&mut self, id: ReplicaId, facts: ReplicaDescription) -> DirectoryEntry {
         if self.removed.contains(&id) {
-            return Entry::Removed;
+            return DirectoryEntry::Removed;
         }
         let Some(known) = self.replicas.get_mut(&id) else {
             let standing = Standing::Live;
             self.replicas.insert(id, Replica { facts, standing });
-            return Entry::Anew;
+            return DirectoryEntry::Anew;
         };
         let is_new = facts.incarnation > known.facts.incarnation;
         let is_over = known.standing == Standing::Left && !is_new;
         if is_over || facts.incarnation < known.facts.incarnation {
-            return Entry::Over;
+            return DirectoryEntry::Over;
         }
         if is_new || known.standing == Standing::Expired {
             known.standing = Standing::Live;
         }
         known.facts = facts;
-        if is_new { Entry::Anew } else { Entry::Again }
+        if is_new {
+            DirectoryEntry::Anew
+        } else {
+            DirectoryEntry::Again
+        }
     }
 
     /// Sets how `id` stands, if it is still this process of it.

@@ -18,4 +18,4 @@ mod tests;
 
 pub(crate) use directory::ReplicaDescription;
 pub use directory::{Incarnation, ReplicaId};
-pub(crate) use state::{Command, GroupState, Outcome};
+pub(crate) use state::{Command, CommandOutcome, GroupState};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::{Directory, Entry, Incarnation, ReplicaDescription, ReplicaId, Standing};
+use super::directory::{Directory, DirectoryEntry, Incarnation, ReplicaDescription, ReplicaId, Standing};
 use super::leases::{Holder, Leases};
 
 /// A change that the leader proposes. Its names and fields are kept in logs and read by the next version.
@@ -44,7 +44,7 @@ pub(crate) enum Command {
 
 /// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// It was done, or there was nothing to do.
     Done,
     /// The replica was removed from the group.
@@ -64,13 +64,13 @@ pub(crate) struct GroupState {
 
 impl GroupState {
     /// Applies one command. The same commands in the same order give the same state on every replica.
-    pub(crate) fn apply(&mut self, command: &Command) -> Outcome {
+    pub(crate) fn apply(&mut self, command: &Command) -> CommandOutcome {
         let outcome = self.change(command);
         self.leases.settle(&self.directory);
         outcome
     }
 
-    fn change(&mut self, command: &Command) -> Outcome {
+    fn change(&mut self, command: &Command) -> CommandOutcome {
         match command {
             Command::Enter {
                 replica,
@@ -95,47 +95,47 @@ impl GroupState {
                 for (duty, floor) in floors {
                     self.leases.raise(duty, *floor);
                 }
-                Outcome::Done
+                CommandOutcome::Done
             }
             Command::Retire { replica } => self.retire(*replica),
             Command::Remove { replica } => self.remove(*replica),
         }
     }
 
-    fn enter(&mut self, replica: ReplicaId, facts: ReplicaDescription) -> Outcome {
+    fn enter(&mut self, replica: ReplicaId, facts: ReplicaDescription) -> CommandOutcome {
         match self.directory.enter(replica, facts) {
             // The lock on the Raft directory is held by one process, so the former one is dead.
-            Entry::Anew => self.leases.release_all(replica),
-            Entry::Again => {}
-            Entry::Removed => return Outcome::Removed,
-            Entry::Over => return Outcome::Over,
+            DirectoryEntry::Anew => self.leases.release_all(replica),
+            DirectoryEntry::Again => {}
+            DirectoryEntry::Removed => return CommandOutcome::Removed,
+            DirectoryEntry::Over => return CommandOutcome::Over,
         }
-        Outcome::Done
+        CommandOutcome::Done
     }
 
-    fn part(&mut self, replica: ReplicaId, incarnation: Incarnation, standing: Standing) -> Outcome {
+    fn part(&mut self, replica: ReplicaId, incarnation: Incarnation, standing: Standing) -> CommandOutcome {
         if self.directory.set_standing(replica, incarnation, standing) {
             self.leases.release_all(replica);
-            Outcome::Done
+            CommandOutcome::Done
         } else {
-            Outcome::Over
+            CommandOutcome::Over
         }
     }
 
-    fn retire(&mut self, replica: ReplicaId) -> Outcome {
+    fn retire(&mut self, replica: ReplicaId) -> CommandOutcome {
         let Some(known) = self.directory.replicas.get(&replica) else {
-            return Outcome::Over;
+            return CommandOutcome::Over;
         };
         let incarnation = known.facts.incarnation;
         self.directory.set_standing(replica, incarnation, Standing::Retiring);
-        Outcome::Done
+        CommandOutcome::Done
     }
 
-    fn remove(&mut self, replica: ReplicaId) -> Outcome {
+    fn remove(&mut self, replica: ReplicaId) -> CommandOutcome {
         if self.leases.held_by(replica).next().is_some() {
-            return Outcome::Holding;
+            return CommandOutcome::Holding;
         }
         self.directory.remove(replica);
-        Outcome::Done
+        CommandOutcome::Done
     }
 }

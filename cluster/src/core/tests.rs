@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::directory::{Incarnation, ReplicaDescription, ReplicaId, Standing};
 use super::fence::{Renewals, Timing};
 use super::leases::Holder;
-use super::{Command, GroupState, Outcome};
+use super::{Command, CommandOutcome, GroupState};
 
 const DUTIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -77,7 +77,7 @@ fn an_expired_replica_comes_back_without_its_leases() {
     let (replica, incarnation) = (ReplicaId(1), Incarnation(1));
     state.apply(&Command::Expire { replica, incarnation });
     assert_eq!(held(&state, 2).len(), 5);
-    assert_eq!(state.apply(&enter(1, 1)), Outcome::Done);
+    assert_eq!(state.apply(&enter(1, 1)), CommandOutcome::Done);
     assert_eq!(held(&state, 1), []);
 }
 
@@ -86,10 +86,14 @@ fn what_a_former_process_held_is_free_when_the_next_enters() {
     let mut state = GroupState::default();
     state.apply(&enter(1, 1));
     let before = held(&state, 1);
-    assert_eq!(state.apply(&enter(1, 2)), Outcome::Done);
+    assert_eq!(state.apply(&enter(1, 2)), CommandOutcome::Done);
     let after = held(&state, 1);
     assert!(after.iter().zip(&before).all(|(after, before)| after.1 == before.1 + 1));
-    assert_eq!(state.apply(&enter(1, 1)), Outcome::Over, "the former process is dead");
+    assert_eq!(
+        state.apply(&enter(1, 1)),
+        CommandOutcome::Over,
+        "the former process is dead"
+    );
 }
 
 #[test]
@@ -98,8 +102,8 @@ fn who_has_left_needs_a_new_process_to_come_back() {
     state.apply(&enter(1, 1));
     let (replica, incarnation) = (ReplicaId(1), Incarnation(1));
     state.apply(&Command::Leave { replica, incarnation });
-    assert_eq!(state.apply(&enter(1, 1)), Outcome::Over);
-    assert_eq!(state.apply(&enter(1, 2)), Outcome::Done);
+    assert_eq!(state.apply(&enter(1, 1)), CommandOutcome::Over);
+    assert_eq!(state.apply(&enter(1, 2)), CommandOutcome::Done);
 }
 
 #[test]
@@ -109,11 +113,11 @@ fn a_replica_is_removed_when_it_has_yielded_and_never_comes_back() {
     state.apply(&enter(2, 1));
     let replica = ReplicaId(1);
     state.apply(&Command::Retire { replica });
-    assert_eq!(state.apply(&Command::Remove { replica }), Outcome::Holding);
+    assert_eq!(state.apply(&Command::Remove { replica }), CommandOutcome::Holding);
     give_way(&mut state);
     assert_eq!(held(&state, 2).len(), 5);
-    assert_eq!(state.apply(&Command::Remove { replica }), Outcome::Done);
-    assert_eq!(state.apply(&enter(1, 2)), Outcome::Removed);
+    assert_eq!(state.apply(&Command::Remove { replica }), CommandOutcome::Done);
+    assert_eq!(state.apply(&enter(1, 2)), CommandOutcome::Removed);
 }
 
 #[test]

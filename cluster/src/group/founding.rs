@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use super::Group;
 use super::renewing::Course;
 use crate::raft::{Node, timing};
-use crate::rpc::{Answer, Envelope, Hello, Request};
+use crate::rpc::{Envelope, Hello, PeerAnswer, Request};
 
 impl Group {
     /// Returns true if this replica knows of a group that it is or was a member of.
@@ -62,7 +62,7 @@ impl Group {
         let request = Request::Hello;
         let envelope = Envelope { to: None, request };
         match self.0.caller.call(peer, &envelope, timing::RENEW_TIMEOUT).await {
-            Ok(Answer::Hello(hello)) => Some(hello),
+            Ok(PeerAnswer::Hello(hello)) => Some(hello),
             _ => None,
         }
     }
@@ -89,9 +89,9 @@ impl Group {
             .call(&address, &envelope, timing::MEMBERSHIP_TIMEOUT)
             .await
         {
-            Ok(Answer::Done) => tracing::info!("joined the replica group"),
-            Ok(Answer::NotLeader { leader }) => course.hint = leader,
-            Ok(Answer::Refused(why)) => tracing::debug!(why, "cannot join yet"),
+            Ok(PeerAnswer::Done) => tracing::info!("joined the replica group"),
+            Ok(PeerAnswer::NotLeader { leader }) => course.hint = leader,
+            Ok(PeerAnswer::Refused(why)) => tracing::debug!(why, "cannot join yet"),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use super::Group;
 use super::renewing::Course;
 use crate::core::ReplicaId;
 use crate::raft::timing;
-use crate::rpc::{Answer, Envelope, Request};
+use crate::rpc::{Envelope, PeerAnswer, Request};
 
 /// Beyond the time for which followers grant no votes, so that the successor's first campaign is heard.
 const AFTER_VOTE_LEASE: Duration = Duration::from_millis(30);
@@ -56,8 +56,8 @@ impl Group {
                 None
             };
             match answer {
-                Some(Answer::Done) => return true,
-                Some(Answer::NotLeader { leader }) => course.hint = leader,
+                Some(PeerAnswer::Done) => return true,
+                Some(PeerAnswer::NotLeader { leader }) => course.hint = leader,
                 _ => self.0.clock.sleep(timing::RENEW_PERIOD).await,
             }
         }
@@ -81,7 +81,7 @@ impl Group {
             let called = self
                 .0
                 .caller
-                .call::<_, Answer>(&address, &envelope, timing::RENEW_TIMEOUT)
+                .call::<_, PeerAnswer>(&address, &envelope, timing::RENEW_TIMEOUT)
                 .await;
             if let Err(error) = called {
                 tracing::debug!(%error, "the successor could not be told");

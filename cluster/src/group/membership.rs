@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use openraft::ChangeMembers;
 
 use super::{Group, ProposeError};
-use crate::core::{Command, Outcome, ReplicaId};
+use crate::core::{Command, CommandOutcome, ReplicaId};
 use crate::raft::{Node, timing};
-use crate::rpc::{Answer, Envelope, Request};
+use crate::rpc::{Envelope, PeerAnswer, Request};
 use crate::transport::CallError;
 
 /// Why the members of the group were not changed.
@@ -77,26 +77,26 @@ impl Group {
         // Yielding comes before the change, so twice its time.
         let patience = timing::MEMBERSHIP_TIMEOUT * 2;
         match self.0.caller.call(&leader, &envelope, patience).await {
-            Ok(Answer::Done) => Ok(()),
-            Ok(Answer::NotLeader { leader }) => Err(ChangeError::NotLeader { leader }),
-            Ok(Answer::Removed) => Err(ChangeError::Removed),
-            Ok(Answer::Refused(why)) => Err(refused(why)),
-            Ok(Answer::Unknown(why)) => Err(ChangeError::Unknown(why)),
+            Ok(PeerAnswer::Done) => Ok(()),
+            Ok(PeerAnswer::NotLeader { leader }) => Err(ChangeError::NotLeader { leader }),
+            Ok(PeerAnswer::Removed) => Err(ChangeError::Removed),
+            Ok(PeerAnswer::Refused(why)) => Err(refused(why)),
+            Ok(PeerAnswer::Unknown(why)) => Err(ChangeError::Unknown(why)),
             Ok(_) => Err(refused("the leader gave an answer that does not fit")),
             Err(error @ CallError::Unreachable { .. }) => Err(refused(error.to_string())),
             Err(error) => Err(ChangeError::Unknown(error.to_string())),
         }
     }
 
-    pub(crate) fn answer_change(&self, changed: Result<(), ChangeError>) -> Answer {
+    pub(crate) fn answer_change(&self, changed: Result<(), ChangeError>) -> PeerAnswer {
         match changed {
-            Ok(()) => Answer::Done,
-            Err(ChangeError::Removed) => Answer::Removed,
-            Err(ChangeError::NotLeader { .. }) => Answer::NotLeader {
+            Ok(()) => PeerAnswer::Done,
+            Err(ChangeError::Removed) => PeerAnswer::Removed,
+            Err(ChangeError::NotLeader { .. }) => PeerAnswer::NotLeader {
                 leader: self.leader_address(),
             },
-            Err(ChangeError::Refused(why)) => Answer::Refused(why),
-            Err(ChangeError::Unknown(why)) => Answer::Unknown(why),
+            Err(ChangeError::Refused(why)) => PeerAnswer::Refused(why),
+            Err(ChangeError::Unknown(why)) => PeerAnswer::Unknown(why),
         }
     }
 
@@ -182,7 +182,7 @@ impl Group {
         if self.0.clock.timeout_at(until, free).await.is_none() {
             return Err(refused("the replica goes on holding leases"));
         }
-        if self.propose(Command::Remove { replica }).await? != Outcome::Done {
+        if self.propose(Command::Remove { replica }).await? != CommandOutcome::Done {
             return Err(refused("the replica has taken a lease again"));
         }
         self.change_members(ChangeMembers::ReplaceAllVoters(voters)).await?;

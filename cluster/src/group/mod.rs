@@ -38,15 +38,15 @@ pub use status::{DutyStatus, MemberStatus, Status};
 
 use self::holdings::Holdings;
 use self::referee::Referee;
-use crate::core::{Command, Outcome, ReplicaId};
+use crate::core::{Command, CommandOutcome, ReplicaId};
 use crate::lease::Duty;
 use crate::raft::{Raft, RaftTypes, timing};
-use crate::store::{Applied, Identity};
+use crate::store::{Applied, StoreIdentity};
 use crate::tenure::LeaseWatch;
-use crate::transport::{Caller, PeerCertificates, PeerTlsError, TlsWire};
+use crate::transport::{PeerCaller, PeerCertificates, PeerTlsError, TlsWire};
 
 #[cfg(test)]
-pub(crate) use self::start::Parts;
+pub(crate) use self::start::ReplicaParts;
 
 /// A replica's membership in its group. Cheap to clone.
 #[derive(Clone)]
@@ -54,10 +54,10 @@ pub struct Group(Arc<Inner>);
 
 struct Inner {
     config: GroupConfig,
-    identity: Identity,
+    identity: StoreIdentity,
     raft: Raft,
     applied: watch::Receiver<Arc<Applied>>,
-    caller: Caller,
+    caller: PeerCaller,
     /// `None` in the simulation, which has a wire of its own.
     tls: Option<TlsWire>,
     clock: Clock,
@@ -170,14 +170,14 @@ impl Group {
     }
 
     /// Brings a command into the group's log and gives what came of it.
-    async fn propose(&self, command: Command) -> Result<Outcome, ProposeError> {
+    async fn propose(&self, command: Command) -> Result<CommandOutcome, ProposeError> {
         let until = self.0.clock.now() + timing::PROPOSE_TIMEOUT;
         let written = self.0.clock.timeout_at(until, self.0.raft.client_write(command)).await;
         match written {
             Some(Ok(response)) => {
                 // Followers learn with the next message that the entry is committed. Leases move at once if it comes now.
                 let _ = self.0.raft.trigger().heartbeat().await;
-                Ok(response.data.unwrap_or(Outcome::Done))
+                Ok(response.data.unwrap_or(CommandOutcome::Done))
             }
             Some(Err(_)) => Err(ProposeError::NotLeader),
             None => Err(ProposeError::Unknown),

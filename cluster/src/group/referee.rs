@@ -12,23 +12,23 @@ use super::{Group, ProposeError};
 use crate::core::directory::Replica;
 use crate::core::fence::{Renewals, Timing};
 use crate::core::leases::Holder;
-use crate::core::{Command, Incarnation, Outcome, ReplicaId};
+use crate::core::{Command, CommandOutcome, Incarnation, ReplicaId};
 use crate::raft::timing;
-use crate::rpc::{Answer, Grant, Renewal};
+use crate::rpc::{Grant, PeerAnswer, Renewal};
 
 pub(crate) struct Referee {
     timing: Timing,
-    state: Mutex<State>,
+    state: Mutex<RefereeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RefereeState {
     /// The term that this replica leads in by its own belief, and what it has heard in it.
     term: Option<(u64, Renewals)>,
     confirmed: Option<Instant>,
 }
 
-impl State {
+impl RefereeState {
     /// The renewals of `term`; empty ones, from `now` on, if it is a new term.
     fn renewals(&mut self, term: u64, timing: Timing, now: Instant) -> &mut Renewals {
         let is_same = self.term.as_ref().is_some_and(|(known, _)| *known == term);
@@ -45,7 +45,7 @@ impl Referee {
         Self { timing, state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RefereeState> {
         // The state is whole at any time; a panic of another holder does not change that.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -71,17 +71,17 @@ impl Referee {
 
 impl Group {
     /// Answers a replica that renews.
-    pub(crate) async fn answer_renewal(&self, renewal: Renewal) -> Answer {
+    pub(crate) async fn answer_renewal(&self, renewal: Renewal) -> PeerAnswer {
         match self.take_renewal(renewal).await {
             Ok(answer) => answer,
-            Err(ProposeError::NotLeader) => Answer::NotLeader {
+            Err(ProposeError::NotLeader) => PeerAnswer::NotLeader {
                 leader: self.leader_address().filter(|_| self.believed_term().is_none()),
             },
-            Err(error @ ProposeError::Unknown) => Answer::Refused(error.to_string()),
+            Err(error @ ProposeError::Unknown) => PeerAnswer::Refused(error.to_string()),
         }
     }
 
-    async fn take_renewal(&self, renewal: Renewal) -> Result<Answer, ProposeError> {
+    async fn take_renewal(&self, renewal: Renewal) -> Result<PeerAnswer, ProposeError> {
         let term = self.believed_term().ok_or(ProposeError::NotLeader)?;
         let holder = Holder {
             replica: renewal.replica,
@@ -90,24 +90,24 @@ impl Group {
         let is_taken = self.0.referee.receive(term, holder, self.0.clock.now());
         self.confirm_leadership().await?;
         if !is_taken {
-            return Ok(Answer::Refused("its expiry is under way".to_owned()));
+            return Ok(PeerAnswer::Refused("its expiry is under way".to_owned()));
         }
         let applied = self.applied();
         if applied.group.directory.removed.contains(&holder.replica) {
-            return Ok(Answer::Removed);
+            return Ok(PeerAnswer::Removed);
         }
         if applied.membership.membership().get_node(&holder.replica).is_none() {
-            return Ok(Answer::NotMember);
+            return Ok(PeerAnswer::NotMember);
         }
         if let Some(refusal) = self.enter(&renewal).await? {
             return Ok(refusal);
         }
         self.take_yields(holder, renewal.yields, renewal.floors).await?;
-        Ok(Answer::Held(self.grants(holder)))
+        Ok(PeerAnswer::Held(self.grants(holder)))
     }
 
     /// Brings the replica's facts into the directory if they are not there.
-    async fn enter(&self, renewal: &Renewal) -> Result<Option<Answer>, ProposeError> {
+    async fn enter(&self, renewal: &Renewal) -> Result<Option<PeerAnswer>, ProposeError> {
         let known = |replica: &Replica| replica.renews() && replica.facts == renewal.facts;
         if self
             .applied()
@@ -127,9 +127,9 @@ impl Group {
             token_floor,
         };
         Ok(match self.propose(command).await? {
-            Outcome::Done | Outcome::Holding => None,
-            Outcome::Removed => Some(Answer::Removed),
-            Outcome::Over => Some(Answer::Over),
+            CommandOutcome::Done | CommandOutcome::Holding => None,
+            CommandOutcome::Removed => Some(PeerAnswer::Removed),
+            CommandOutcome::Over => Some(PeerAnswer::Over),
         })
     }
 
@@ -171,13 +171,13 @@ impl Group {
     }
 
     /// Answers a replica that stops.
-    pub(crate) async fn answer_leave(&self, replica: ReplicaId, incarnation: Incarnation) -> Answer {
+    pub(crate) async fn answer_leave(&self, replica: ReplicaId, incarnation: Incarnation) -> PeerAnswer {
         match self.propose(Command::Leave { replica, incarnation }).await {
-            Ok(_) => Answer::Done,
-            Err(ProposeError::NotLeader) => Answer::NotLeader {
+            Ok(_) => PeerAnswer::Done,
+            Err(ProposeError::NotLeader) => PeerAnswer::NotLeader {
                 leader: self.leader_address(),
             },
-            Err(error) => Answer::Refused(error.to_string()),
+            Err(error) => PeerAnswer::Refused(error.to_string()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Group;
 use crate::core::ReplicaDescription;
 use crate::raft::timing;
-use crate::rpc::{Answer, Envelope, Renewal, Request};
+use crate::rpc::{Envelope, PeerAnswer, Renewal, Request};
 use crate::store::Applied;
 
 impl Group {
@@ -67,7 +67,7 @@ impl Group {
             self.ask_leader(course, Request::Renew(renewal)).await
         };
         match answer {
-            Some(Answer::Held(grants)) => {
+            Some(PeerAnswer::Held(grants)) => {
                 self.0.holdings.renewed(sent, &grants);
                 if self.has_moved() {
                     // Raft does not tell who leads where nothing of it arrives.
@@ -75,10 +75,10 @@ impl Group {
                     self.join_by(course).await;
                 }
             }
-            Some(Answer::NotLeader { leader }) => course.hint = leader,
-            Some(Answer::NotMember) => self.join_by(course).await,
+            Some(PeerAnswer::NotLeader { leader }) => course.hint = leader,
+            Some(PeerAnswer::NotMember) => self.join_by(course).await,
             // Whoever has said good-bye is told that its process is over.
-            Some(Answer::Removed | Answer::Over) if !self.is_leaving() => {
+            Some(PeerAnswer::Removed | PeerAnswer::Over) if !self.is_leaving() => {
                 self.0.holdings.close();
                 // It may not have heard that it is no voter any more.
                 self.0.raft.runtime_config().elect(false);
@@ -95,7 +95,7 @@ impl Group {
         known.is_some_and(|known| known.addr != self.0.config.advertise)
     }
 
-    async fn ask_leader(&self, course: &mut Course, request: Request) -> Option<Answer> {
+    async fn ask_leader(&self, course: &mut Course, request: Request) -> Option<PeerAnswer> {
         let address = self.next_address(course)?;
         let envelope = Envelope { to: None, request };
         let called = self.0.caller.call(&address, &envelope, timing::RENEW_TIMEOUT).await;

@@ -14,8 +14,8 @@ use super::{Group, GroupConfig, Inner};
 use crate::core::fence::Timing;
 use crate::network::Network;
 use crate::raft::{Raft, timing};
-use crate::store::{Identity, LogStore, RaftFile, StateMachine, StoreError};
-use crate::transport::{Caller, PeerTlsError, TlsWire, Wire, serve};
+use crate::store::{LogStore, RaftFile, StateMachine, StoreError, StoreIdentity};
+use crate::transport::{PeerCaller, PeerTlsError, TlsWire, Wire, serve};
 
 /// Why a replica cannot take part.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +40,9 @@ pub enum StartError {
 }
 
 /// The differences between a replica and a simulated one.
-pub(crate) struct Parts {
+pub(crate) struct ReplicaParts {
     pub(crate) file: RaftFile,
-    pub(crate) identity: Identity,
+    pub(crate) identity: StoreIdentity,
     pub(crate) wire: Arc<dyn Wire>,
     /// The same wire, if it is one of TLS.
     pub(crate) tls: Option<TlsWire>,
@@ -63,7 +63,7 @@ impl Group {
     pub async fn start(config: GroupConfig, tasks: &Tasks, clock: Clock) -> Result<Self, StartError> {
         let tls = TlsWire::new(&config.name, &config.certificates)?;
         let (file, identity) = RaftFile::open(&config.directory)?;
-        let parts = Parts {
+        let parts = ReplicaParts {
             file,
             identity,
             wire: Arc::new(tls.clone()),
@@ -76,11 +76,11 @@ impl Group {
 
     pub(crate) async fn start_on(
         config: GroupConfig,
-        parts: Parts,
+        parts: ReplicaParts,
         tasks: &Tasks,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let Parts {
+        let ReplicaParts {
             file,
             identity,
             wire,
@@ -93,7 +93,7 @@ impl Group {
             address: config.listen.clone(),
             source,
         })?;
-        let caller = Caller::new(wire, clock.clone());
+        let caller = PeerCaller::new(wire, clock.clone());
         let failed = |error: &dyn std::fmt::Display| StartError::Raft(error.to_string());
         let machine = StateMachine::open(file.clone()).await.map_err(|error| failed(&error))?;
         let applied = machine.applied();

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use openraft::BasicNode;
 
 use super::runtime::Runtime;
-use crate::core::{Command, Outcome, ReplicaId};
+use crate::core::{Command, CommandOutcome, ReplicaId};
 
 openraft::declare_raft_types!(
     /// The group's Raft: commands of [`crate::core`], nodes by their address.
@@ -23,4 +23,4 @@ pub(crate) type Node = BasicNode;
 /// The handle on this replica's Raft.
 pub(crate) type Raft = openraft::Raft<RaftTypes>;
 /// The result of applying a log entry; entries that carry no command give nothing.
-pub(crate) type Response = Option<Outcome>;
+pub(crate) type Response = Option<CommandOutcome>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// One replica at one tick.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct View {
+pub(crate) struct ReplicaView {
     pub(crate) replica: u64,
     /// The term it leads in, if it believes that it leads.
     pub(crate) leads: Option<u64>,
@@ -19,7 +19,7 @@ pub(crate) struct View {
 
 /// Remembers what it has seen, and compares.
 #[derive(Debug, Default)]
-pub(crate) struct Checker {
+pub(crate) struct SimulationChecker {
     leaders: BTreeMap<u64, u64>,
     states: BTreeMap<u64, String>,
     granted: BTreeMap<(String, u64), u64>,
@@ -28,9 +28,9 @@ pub(crate) struct Checker {
     pub(crate) ticks: u64,
 }
 
-impl Checker {
+impl SimulationChecker {
     /// Looks at all replicas that run, at simulated time `now`.
-    pub(crate) fn look(&mut self, now: Duration, views: &[View]) -> Result<(), String> {
+    pub(crate) fn look(&mut self, now: Duration, views: &[ReplicaView]) -> Result<(), String> {
         self.ticks += 1;
         for view in views {
             self.one_leader_a_term(view)?;
@@ -40,7 +40,7 @@ impl Checker {
         self.one_valid_holder_a_duty(now, views)
     }
 
-    fn one_leader_a_term(&mut self, view: &View) -> Result<(), String> {
+    fn one_leader_a_term(&mut self, view: &ReplicaView) -> Result<(), String> {
         let Some(term) = view.leads else { return Ok(()) };
         let leader = *self.leaders.entry(term).or_insert(view.replica);
         if leader != view.replica {
@@ -52,7 +52,7 @@ impl Checker {
         Ok(())
     }
 
-    fn one_state_an_index(&mut self, view: &View) -> Result<(), String> {
+    fn one_state_an_index(&mut self, view: &ReplicaView) -> Result<(), String> {
         let Some((index, state)) = &view.applied else {
             return Ok(());
         };
@@ -63,7 +63,7 @@ impl Checker {
         Ok(())
     }
 
-    fn one_holder_a_token(&mut self, view: &View) -> Result<(), String> {
+    fn one_holder_a_token(&mut self, view: &ReplicaView) -> Result<(), String> {
         for (duty, token, holder) in &view.granted {
             let known = *self.granted.entry((duty.clone(), *token)).or_insert(*holder);
             if known != *holder {
@@ -75,7 +75,7 @@ impl Checker {
         Ok(())
     }
 
-    fn one_valid_holder_a_duty(&mut self, now: Duration, views: &[View]) -> Result<(), String> {
+    fn one_valid_holder_a_duty(&mut self, now: Duration, views: &[ReplicaView]) -> Result<(), String> {
         let mut valid: BTreeMap<&str, u64> = BTreeMap::new();
         for view in views {
             for (duty, token, _) in view.tenures.iter().filter(|(_, _, until)| *until > now) {
@@ -112,16 +112,16 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(10);
 
-    fn holder(replica: u64, token: u64, until: u64) -> View {
-        View {
+    fn holder(replica: u64, token: u64, until: u64) -> ReplicaView {
+        ReplicaView {
             replica,
             tenures: vec![("duty".to_owned(), token, Duration::from_secs(until))],
-            ..View::default()
+            ..ReplicaView::default()
         }
     }
 
-    fn caught(views: &[&[View]], what: &str) {
-        let mut checker = Checker::default();
+    fn caught(views: &[&[ReplicaView]], what: &str) {
+        let mut checker = SimulationChecker::default();
         let found = views.iter().find_map(|views| checker.look(NOW, views).err());
         let found = found.expect("the violation is caught");
         assert!(found.contains(what), "{found}");
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn a_token_that_is_used_again_is_caught() {
-        let granted = |holder| View {
+        let granted = |holder| ReplicaView {
             granted: vec![("duty".to_owned(), 5, holder)],
-            ..View::default()
+            ..ReplicaView::default()
         };
         caught(
             &[&[granted(1)], &[granted(2)]],
@@ -146,22 +146,22 @@ mod tests {
     #[test]
     fn two_holders_are_caught() {
         caught(&[&[holder(1, 7, 11), holder(2, 8, 11)]], "both believe to hold duty");
-        let mut checker = Checker::default();
+        let mut checker = SimulationChecker::default();
         let is_over = [holder(1, 7, 10), holder(2, 8, 11)];
         assert_eq!(checker.look(NOW, &is_over), Ok(()), "a tenure that is over is none");
     }
 
     #[test]
     fn two_leaders_of_a_term_and_two_states_of_an_index_are_caught() {
-        let leader = |replica| View {
+        let leader = |replica| ReplicaView {
             replica,
             leads: Some(3),
-            ..View::default()
+            ..ReplicaView::default()
         };
         caught(&[&[leader(1)], &[leader(2)]], "term 3 has two leaders");
-        let applied = |state: &str| View {
+        let applied = |state: &str| ReplicaView {
             applied: Some((9, state.to_owned())),
-            ..View::default()
+            ..ReplicaView::default()
         };
         caught(&[&[applied("a"), applied("b")]], "replicas differ after entry 9");
     }

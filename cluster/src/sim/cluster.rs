@@ -14,12 +14,12 @@ use tokio::sync::mpsc;
 use trireme_actors::{Clock, Tasks};
 use turmoil::Sim;
 
-use super::checker::{Checker, View};
+use super::checker::{ReplicaView, SimulationChecker};
 use super::disk::SimDisk;
 use super::wire::SimWire;
 use crate::core::ReplicaId;
 use crate::core::fence::Timing;
-use crate::group::{Group, GroupConfig, Parts};
+use crate::group::{Group, GroupConfig, ReplicaParts};
 use crate::lease::Duty;
 use crate::raft::{random, timing};
 use crate::store::{RaftFile, Work};
@@ -38,7 +38,7 @@ const PORT: u16 = 7_000;
 
 /// A replica that runs, as seen from outside.
 #[derive(Clone)]
-struct Probe {
+struct ReplicaProbe {
     group: Group,
     /// The same moment by the host's clock and by the simulation's.
     started: (Instant, Duration),
@@ -48,7 +48,7 @@ struct Probe {
 
 struct Host {
     disk: Arc<Mutex<SimDisk>>,
-    probe: Arc<Mutex<Option<Probe>>>,
+    probe: Arc<Mutex<Option<ReplicaProbe>>>,
     /// Where it listens from its next start on.
     port: Arc<AtomicU16>,
     /// True if its software was started; later starts are restarts.
@@ -60,7 +60,7 @@ pub(crate) struct Cluster {
     sim: Sim<'static>,
     hosts: BTreeMap<String, Host>,
     pub(crate) random: StdRng,
-    pub(crate) checker: Checker,
+    pub(crate) checker: SimulationChecker,
     timing: (Timing, Timing),
 }
 
@@ -93,7 +93,7 @@ impl Cluster {
             sim,
             hosts: BTreeMap::new(),
             random: StdRng::seed_from_u64(seed ^ 0x7269_7265_6d65),
-            checker: Checker::default(),
+            checker: SimulationChecker::default(),
             timing: (as_holder, as_leader),
         }
     }
@@ -183,11 +183,11 @@ impl Cluster {
     fn tick(&mut self) -> Result<(), String> {
         self.sim.step().map_err(|error| format!("a host failed: {error}"))?;
         let now = self.sim.elapsed();
-        let views: Vec<View> = self.probes().map(|(_, probe)| probe.view()).collect();
+        let views: Vec<ReplicaView> = self.probes().map(|(_, probe)| probe.view()).collect();
         self.checker.look(now, &views)
     }
 
-    fn probes(&self) -> impl Iterator<Item = (&String, Probe)> {
+    fn probes(&self) -> impl Iterator<Item = (&String, ReplicaProbe)> {
         self.hosts
             .iter()
             .filter(|(_, host)| host.is_up)
@@ -292,7 +292,7 @@ impl Cluster {
 
     /// Every duty is held, and all replicas that run are voters and agree on one leader.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_member = |probe: Probe| {
+        let is_member = |probe: ReplicaProbe| {
             let members = probe.group.raft_metrics().membership_config;
             members.membership().voter_ids().any(|voter| voter == probe.group.id())
         };
@@ -337,11 +337,11 @@ async fn start_replica(
     disk: SimDisk,
     fresh: ReplicaId,
     (as_holder, as_leader): (Timing, Timing),
-) -> Result<(Probe, mpsc::UnboundedReceiver<BoxFuture<'static, ()>>), Box<dyn std::error::Error>> {
+) -> Result<(ReplicaProbe, mpsc::UnboundedReceiver<BoxFuture<'static, ()>>), Box<dyn std::error::Error>> {
     let (file, identity) = RaftFile::open_on(disk, Path::new("simulated"), Work::InPlace, fresh)?;
     let clock = Clock::system();
     let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
-    let parts = Parts {
+    let parts = ReplicaParts {
         file,
         identity,
         wire: Arc::new(SimWire),
@@ -355,15 +355,15 @@ async fn start_replica(
         drop(group.acquire(duty));
     }
     let (work, doing) = mpsc::unbounded_channel();
-    Ok((Probe { group, started, work }, doing))
+    Ok((ReplicaProbe { group, started, work }, doing))
 }
 
-impl Probe {
+impl ReplicaProbe {
     fn leader(&self) -> Option<ReplicaId> {
         self.group.raft_metrics().current_leader
     }
 
-    fn view(&self) -> View {
+    fn view(&self) -> ReplicaView {
         let (started, started_sim) = self.started;
         let tenures = self.group.tenures().into_iter().filter_map(|tenure| {
             let until = tenure.valid_until()?.saturating_duration_since(started) + started_sim;
@@ -375,7 +375,7 @@ impl Probe {
             let holder = lease.holder?;
             Some((duty.to_owned(), lease.token, holder.replica.0))
         });
-        View {
+        ReplicaView {
             replica: self.group.id().0,
             leads: self.group.leading_term(),
             tenures: tenures.collect(),

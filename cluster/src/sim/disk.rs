@@ -8,7 +8,7 @@ use rand_08::rngs::StdRng;
 use redb::StorageBackend;
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     written: Vec<u8>,
     synced: Vec<u8>,
     /// Writes since the last sync, in order.
@@ -19,10 +19,10 @@ struct State {
 
 /// Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimDisk(Arc<Mutex<State>>);
+pub(crate) struct SimDisk(Arc<Mutex<DiskState>>);
 
 impl SimDisk {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().expect("no holder panics")
     }
 
@@ -42,10 +42,10 @@ impl SimDisk {
                 image[*offset..end].copy_from_slice(data);
             }
         }
-        let found = State {
+        let found = DiskState {
             written: image.clone(),
             synced: image,
-            ..State::default()
+            ..DiskState::default()
         };
         Self(Arc::new(Mutex::new(found)))
     }

@@ -3,7 +3,7 @@
 use openraft::{LogId, RaftLogId as _, Vote};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _};
 
-use super::file::{FileError, LOG, key, look_up, redb_error};
+use super::file::{LOG, StoreFileError, key, look_up, redb_error};
 use super::machine::StoredSnapshot;
 use crate::core::ReplicaId;
 use crate::raft::RaftTypes;
@@ -12,7 +12,7 @@ type Entry = openraft::Entry<RaftTypes>;
 
 /// Refuses a log with a hole, entries at the wrong place, a vote older than the log, and a log that was purged further
 /// than the snapshot goes.
-pub(super) fn check(database: &Database) -> Result<(), FileError> {
+pub(super) fn check(database: &Database) -> Result<(), StoreFileError> {
     let transaction = database.begin_read().map_err(redb_error)?;
     let purged: Option<LogId<ReplicaId>> = look_up(&transaction, key::PURGED)?;
     let snapshot: Option<StoredSnapshot> = look_up(&transaction, key::SNAPSHOT)?;
@@ -45,6 +45,6 @@ pub(super) fn check(database: &Database) -> Result<(), FileError> {
     Ok(())
 }
 
-fn wrong<T>(why: &str) -> Result<T, FileError> {
-    Err(FileError::Wrong(why.to_owned()))
+fn wrong<T>(why: &str) -> Result<T, StoreFileError> {
+    Err(StoreFileError::Wrong(why.to_owned()))
 }

@@ -34,7 +34,7 @@ pub(super) mod key {
 
 /// Anything that goes wrong with the file once it is open.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub(crate) enum StoreFileError {
     #[error("raft file: {0}")]
     Redb(#[from] redb::Error),
     #[error("raft file: not JSON: {0}")]
@@ -46,13 +46,13 @@ pub(crate) enum FileError {
 }
 
 /// Turns the many errors of redb into one.
-pub(super) fn redb_error(error: impl Into<redb::Error>) -> FileError {
-    FileError::Redb(error.into())
+pub(super) fn redb_error(error: impl Into<redb::Error>) -> StoreFileError {
+    StoreFileError::Redb(error.into())
 }
 
 /// The identity of this replica: made with the file, and one start further each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct StoreIdentity {
     pub(crate) replica: ReplicaId,
     pub(crate) incarnation: Incarnation,
 }
@@ -76,7 +76,7 @@ pub(crate) struct RaftFile {
 
 impl RaftFile {
     /// Opens or makes the file in `dir`. redb's lock keeps other processes out.
-    pub(crate) fn open(dir: &Path) -> Result<(Self, Identity), StoreError> {
+    pub(crate) fn open(dir: &Path) -> Result<(Self, StoreIdentity), StoreError> {
         let io = |path: &Path, error: &io::Error| StoreError::Io {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -99,12 +99,12 @@ impl RaftFile {
         path: &Path,
         work: Work,
         fresh: ReplicaId,
-    ) -> Result<(Self, Identity), StoreError> {
+    ) -> Result<(Self, StoreIdentity), StoreError> {
         let mut builder = redb::Builder::new();
         builder.set_check_integrity_on_open(true);
         let database = builder.create_with_backend(backend);
         let database = database.map_err(|error| open_error(path, error))?;
-        let damaged = |error: FileError| StoreError::Damaged {
+        let damaged = |error: StoreFileError| StoreError::Damaged {
             path: path.display().to_string(),
             why: error.to_string(),
         };
@@ -115,35 +115,35 @@ impl RaftFile {
     }
 
     /// Runs a transaction and returns when it is on disk.
-    pub(super) async fn write<T, F>(&self, change: F) -> Result<T, FileError>
+    pub(super) async fn write<T, F>(&self, change: F) -> Result<T, StoreFileError>
     where
         T: Send + 'static,
-        F: FnOnce(&WriteTransaction) -> Result<T, FileError> + Send + 'static,
+        F: FnOnce(&WriteTransaction) -> Result<T, StoreFileError> + Send + 'static,
     {
         self.run(move |database| write_now(database, change)).await
     }
 
     /// Reads a consistent state.
-    pub(super) async fn read<T, F>(&self, look: F) -> Result<T, FileError>
+    pub(super) async fn read<T, F>(&self, look: F) -> Result<T, StoreFileError>
     where
         T: Send + 'static,
-        F: FnOnce(&redb::ReadTransaction) -> Result<T, FileError> + Send + 'static,
+        F: FnOnce(&redb::ReadTransaction) -> Result<T, StoreFileError> + Send + 'static,
     {
         self.run(move |database| look(&database.begin_read().map_err(redb_error)?))
             .await
     }
 
-    async fn run<T, F>(&self, work: F) -> Result<T, FileError>
+    async fn run<T, F>(&self, work: F) -> Result<T, StoreFileError>
     where
         T: Send + 'static,
-        F: FnOnce(&Database) -> Result<T, FileError> + Send + 'static,
+        F: FnOnce(&Database) -> Result<T, StoreFileError> + Send + 'static,
     {
         match self.work {
             Work::InPlace => work(&self.database),
             Work::Pool => {
                 let database = Arc::clone(&self.database);
                 let done = tokio::task::spawn_blocking(move || work(&database)).await;
-                done.unwrap_or(Err(FileError::Gone))
+                done.unwrap_or(Err(StoreFileError::Gone))
             }
         }
     }
@@ -151,8 +151,8 @@ impl RaftFile {
 
 fn write_now<T>(
     database: &Database,
-    change: impl FnOnce(&WriteTransaction) -> Result<T, FileError>,
-) -> Result<T, FileError> {
+    change: impl FnOnce(&WriteTransaction) -> Result<T, StoreFileError>,
+) -> Result<T, StoreFileError> {
     let mut transaction = database.begin_write().map_err(redb_error)?;
     transaction.set_two_phase_commit(true);
     let done = change(&transaction)?;
@@ -161,7 +161,7 @@ fn write_now<T>(
 }
 
 /// Makes the id of a new file, and counts this start.
-fn start(database: &Database, fresh: ReplicaId) -> Result<Identity, FileError> {
+fn start(database: &Database, fresh: ReplicaId) -> Result<StoreIdentity, StoreFileError> {
     write_now(database, |transaction| {
         transaction.open_table(LOG).map_err(redb_error)?;
         let format: Option<u32> = get(transaction, key::FORMAT)?;
@@ -171,19 +171,23 @@ fn start(database: &Database, fresh: ReplicaId) -> Result<Identity, FileError> {
                 put(transaction, key::FORMAT, &FORMAT)?;
                 put(transaction, key::REPLICA, &fresh)?;
             }
-            Some(other) => return Err(FileError::Wrong(format!("it has the format {other}, not {FORMAT}"))),
+            Some(other) => {
+                return Err(StoreFileError::Wrong(format!(
+                    "it has the format {other}, not {FORMAT}"
+                )));
+            }
         }
         let replica = get(transaction, key::REPLICA)?;
-        let replica = replica.ok_or_else(|| FileError::Wrong("it has no replica id".to_owned()))?;
+        let replica = replica.ok_or_else(|| StoreFileError::Wrong("it has no replica id".to_owned()))?;
         let former: Incarnation = get(transaction, key::INCARNATION)?.unwrap_or_default();
         let incarnation = Incarnation(former.0 + 1);
         put(transaction, key::INCARNATION, &incarnation)?;
-        Ok(Identity { replica, incarnation })
+        Ok(StoreIdentity { replica, incarnation })
     })
 }
 
 /// Reads a value of [`META`] in a transaction that writes.
-pub(super) fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str) -> Result<Option<T>, FileError> {
+pub(super) fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str) -> Result<Option<T>, StoreFileError> {
     let table = transaction.open_table(META).map_err(redb_error)?;
     let found = redb::ReadableTable::get(&table, key).map_err(redb_error)?;
     let value = found.map(|found| serde_json::from_slice(found.value()));
@@ -191,7 +195,7 @@ pub(super) fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str
 }
 
 /// Writes a value of [`META`].
-pub(super) fn put<T: Serialize>(transaction: &WriteTransaction, key: &str, value: &T) -> Result<(), FileError> {
+pub(super) fn put<T: Serialize>(transaction: &WriteTransaction, key: &str, value: &T) -> Result<(), StoreFileError> {
     let mut table = transaction.open_table(META).map_err(redb_error)?;
     let value = serde_json::to_vec(value)?;
     table.insert(key, value.as_slice()).map_err(redb_error)?;
@@ -202,7 +206,7 @@ pub(super) fn put<T: Serialize>(transaction: &WriteTransaction, key: &str, value
 pub(super) fn look_up<T: DeserializeOwned>(
     transaction: &redb::ReadTransaction,
     key: &str,
-) -> Result<Option<T>, FileError> {
+) -> Result<Option<T>, StoreFileError> {
     let table = transaction.open_table(META).map_err(redb_error)?;
     let found = table.get(key).map_err(redb_error)?;
     let value = found.map(|found| serde_json::from_slice(found.value()));

@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
 use openraft::{AnyError, LogId, OptionalSend, RaftLogId as _, RaftLogReader, StorageError, StorageIOError, Vote};
 
-use super::file::{FileError, LOG, RaftFile, key, look_up, put, redb_error};
+use super::file::{LOG, RaftFile, StoreFileError, key, look_up, put, redb_error};
 use crate::core::ReplicaId;
 use crate::raft::RaftTypes;
 
@@ -23,15 +23,15 @@ impl LogStore {
     }
 }
 
-fn write_error(error: FileError) -> StorageError<ReplicaId> {
+fn write_error(error: StoreFileError) -> StorageError<ReplicaId> {
     StorageIOError::write_logs(AnyError::new(&error)).into()
 }
 
-fn read_error(error: FileError) -> StorageError<ReplicaId> {
+fn read_error(error: StoreFileError) -> StorageError<ReplicaId> {
     StorageIOError::read_logs(AnyError::new(&error)).into()
 }
 
-fn decode(value: &[u8]) -> Result<Entry, FileError> {
+fn decode(value: &[u8]) -> Result<Entry, StoreFileError> {
     Ok(serde_json::from_slice(value)?)
 }
 

@@ -12,7 +12,7 @@ use openraft::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::file::{FileError, RaftFile, get, key, look_up, put};
+use super::file::{RaftFile, StoreFileError, get, key, look_up, put};
 use crate::core::{GroupState, ReplicaId};
 use crate::raft::{Node, RaftTypes, Response};
 
@@ -49,7 +49,7 @@ pub(super) struct StoredSnapshot {
 }
 
 impl StoredSnapshot {
-    pub(super) fn state(&self) -> Result<Applied, FileError> {
+    pub(super) fn state(&self) -> Result<Applied, StoreFileError> {
         Ok(Applied {
             last: self.meta.last_log_id,
             membership: self.meta.last_membership.clone(),
@@ -74,7 +74,7 @@ pub(crate) struct StateMachine {
 
 impl StateMachine {
     /// Starts from the file's snapshot.
-    pub(crate) async fn open(file: RaftFile) -> Result<Self, FileError> {
+    pub(crate) async fn open(file: RaftFile) -> Result<Self, StoreFileError> {
         let snapshot: Option<StoredSnapshot> = file.read(|found| look_up(found, key::SNAPSHOT)).await?;
         let applied = match snapshot {
             Some(snapshot) => snapshot.state()?,

@@ -17,7 +17,7 @@ pub(crate) mod tests;
 
 #[cfg(test)]
 pub(crate) use file::Work;
-pub(crate) use file::{Identity, RaftFile};
+pub(crate) use file::{RaftFile, StoreIdentity};
 pub(crate) use log::LogStore;
 pub(crate) use machine::{Applied, StateMachine};
 

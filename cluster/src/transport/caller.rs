@@ -46,13 +46,13 @@ pub(crate) enum CallError {
 
 /// Makes calls. Clones share connections.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct PeerCaller {
     wire: Arc<dyn Wire>,
     clock: Clock,
-    peers: Arc<Mutex<HashMap<String, Arc<Peer>>>>,
+    peers: Arc<Mutex<HashMap<String, Arc<CallerPeer>>>>,
 }
 
-struct Peer {
+struct CallerPeer {
     calls: Semaphore,
     state: Mutex<PeerState>,
 }
@@ -98,7 +98,7 @@ impl PeerState {
 /// Drops a peer's idle connections when a call on one fails or is given up: they have likely died with it, and each
 /// would cost another call its patience before a new one is dialled.
 struct Suspicion<'a> {
-    peer: &'a Peer,
+    peer: &'a CallerPeer,
     is_founded: bool,
 }
 
@@ -110,14 +110,14 @@ impl Drop for Suspicion<'_> {
     }
 }
 
-impl Peer {
+impl CallerPeer {
     fn state(&self) -> MutexGuard<'_, PeerState> {
         // The state is whole at any time; a panic of another holder does not change that.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Caller {
+impl PeerCaller {
     pub(crate) fn new(wire: Arc<dyn Wire>, clock: Clock) -> Self {
         let peers = Arc::default();
         Self { wire, clock, peers }
@@ -169,10 +169,10 @@ impl Caller {
         Ok(answer)
     }
 
-    fn peer(&self, address: &str) -> Arc<Peer> {
+    fn peer(&self, address: &str) -> Arc<CallerPeer> {
         let mut peers = self.peers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let peer = peers.entry(address.to_owned()).or_insert_with(|| {
-            Arc::new(Peer {
+            Arc::new(CallerPeer {
                 calls: Semaphore::new(MOST_CALLS),
                 state: Mutex::default(),
             })
@@ -180,7 +180,7 @@ impl Caller {
         Arc::clone(peer)
     }
 
-    async fn connection(&self, peer: &Peer, address: &str) -> Result<BoxStream, CallError> {
+    async fn connection(&self, peer: &CallerPeer, address: &str) -> Result<BoxStream, CallError> {
         let unreachable = |why: String| CallError::Unreachable {
             address: address.to_owned(),
             why,

@@ -17,7 +17,7 @@ pub(crate) mod tests;
 mod tls;
 mod wire;
 
-pub(crate) use caller::{CallError, Caller};
+pub(crate) use caller::{CallError, PeerCaller};
 pub(crate) use server::{Service, serve};
 pub(crate) use tls::TlsWire;
 pub use tls::{PeerCertificates, PeerTlsError};

@@ -46,7 +46,7 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: impl Service
         };
         match listener.accept().await {
             Ok(connecting) => {
-                let connection = Connection {
+                let connection = PeerConnection {
                     service: service.clone(),
                     clock: clock.clone(),
                     members: Arc::clone(&members),
@@ -65,13 +65,13 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: impl Service
     }
 }
 
-struct Connection<S> {
+struct PeerConnection<S> {
     service: S,
     clock: Clock,
     members: Arc<Semaphore>,
 }
 
-impl<S: Service> Connection<S> {
+impl<S: Service> PeerConnection<S> {
     async fn run(
         self,
         connecting: BoxFuture<'static, io::Result<BoxStream>>,

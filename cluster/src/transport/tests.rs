@@ -108,11 +108,11 @@ async fn start_held_back(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> 
     address
 }
 
-fn caller(group: &str, certificates: &PeerCertificates) -> Caller {
-    Caller::new(wire(group, certificates), Clock::system())
+fn caller(group: &str, certificates: &PeerCertificates) -> PeerCaller {
+    PeerCaller::new(wire(group, certificates), Clock::system())
 }
 
-async fn ask(caller: &Caller, address: SocketAddr, text: &str) -> Result<String, CallError> {
+async fn ask(caller: &PeerCaller, address: SocketAddr, text: &str) -> Result<String, CallError> {
     caller.call(&address.to_string(), &question(text), PATIENCE).await
 }
 
@@ -223,7 +223,7 @@ async fn a_frame_that_is_none_costs_its_connection_only() {
         let answer = frame::read::<String>(&mut stream).await;
         assert!(!matches!(answer, Ok(Some(_))), "{answer:?} to {bytes:?}");
     }
-    let caller = Caller::new(wire, Clock::system());
+    let caller = PeerCaller::new(wire, Clock::system());
     assert_eq!(
         ask(&caller, address, "still there").await.expect("an answer"),
         "still there"

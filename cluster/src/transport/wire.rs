@@ -6,11 +6,11 @@ use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A connection whose other end is a member of the group.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait PeerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> PeerStream for T {}
 
-pub(crate) type BoxStream = Box<dyn Stream>;
+pub(crate) type BoxStream = Box<dyn PeerStream>;
 
 /// Makes connections. The caller sets the time limits.
 pub(crate) trait Wire: Send + Sync + 'static {

@@ -21,10 +21,10 @@ const MANUAL_EPOCH_SECONDS: u64 = 1_767_225_600;
 
 /// A source of monotonic and wall time, and of sleeps. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 #[derive(Clone, Debug, Default)]
-enum Source {
+enum TimeSource {
     #[default]
     System,
     Manual(ManualClock),
@@ -33,31 +33,31 @@ enum Source {
 impl Clock {
     /// The clock of the machine; in a test that has paused tokio's time, or simulates it, that time.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(TimeSource::System)
     }
 
     /// Monotonic time.
     pub fn now(&self) -> Instant {
         match &self.0 {
             // The machine's, through tokio: its sleeps and this must be of one time also where a test has paused it.
-            Source::System => tokio::time::Instant::now().into_std(),
-            Source::Manual(manual) => manual.now(),
+            TimeSource::System => tokio::time::Instant::now().into_std(),
+            TimeSource::Manual(manual) => manual.now(),
         }
     }
 
     /// Wall time, for what is shown to users or written into objects.
     pub fn wall(&self) -> SystemTime {
         match &self.0 {
-            Source::System => SystemTime::now(),
-            Source::Manual(manual) => manual.wall(),
+            TimeSource::System => SystemTime::now(),
+            TimeSource::Manual(manual) => manual.wall(),
         }
     }
 
     /// Waits until the monotonic time is at least `at`.
     pub async fn sleep_until(&self, at: Instant) {
         match &self.0 {
-            Source::System => tokio::time::sleep_until(at.into()).await,
-            Source::Manual(manual) => manual.sleep_until(at).await,
+            TimeSource::System => tokio::time::sleep_until(at.into()).await,
+            TimeSource::Manual(manual) => manual.sleep_until(at).await,
         }
     }
 
@@ -78,7 +78,7 @@ impl Clock {
 
 impl From<ManualClock> for Clock {
     fn from(manual: ManualClock) -> Self {
-        Self(Source::Manual(manual))
+        Self(TimeSource::Manual(manual))
     }
 }
 

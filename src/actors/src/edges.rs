@@ -9,11 +9,11 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::topology::{ActorKind, CallKind, Caller, Entry};
+use crate::topology::{ActorKind, CallKind, Caller, TopologyRow};
 
 /// A use of a handle: the caller, the actor that was called, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edge {
+pub struct HandleUse {
     /// The holder of the handle.
     pub caller: Caller,
     /// The actor behind the handle.
@@ -40,10 +40,10 @@ pub(crate) fn detached_by<F: Future>(kind: ActorKind, task: F) -> impl Future<Ou
 /// The edges into one kind of actor.
 #[derive(Debug)]
 pub(crate) struct Edges {
-    entry: &'static Entry,
+    entry: &'static TopologyRow,
     used: Box<[(Caller, Used)]>,
     /// Uses of a handle by an actor that it was not given out to, under the name of the actor.
-    misnamed: Mutex<BTreeSet<Edge>>,
+    misnamed: Mutex<BTreeSet<HandleUse>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ struct Used {
 }
 
 impl Edges {
-    pub(crate) fn new(entry: &'static Entry) -> Self {
+    pub(crate) fn new(entry: &'static TopologyRow) -> Self {
         let callers = entry.asked_by.iter().chain(entry.noted_by);
         Self {
             entry,
@@ -102,7 +102,7 @@ impl Edges {
     }
 
     /// The edges that were used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = Edge> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = HandleUse> {
         self.used.iter().flat_map(|(caller, used)| {
             let verbs = [(CallKind::Ask, &used.ask), (CallKind::Note, &used.note)];
             let used = verbs.into_iter().filter(|(_, flag)| flag.load(Ordering::Relaxed));
@@ -111,12 +111,12 @@ impl Edges {
     }
 
     /// The uses of handles that were given out in another's name.
-    pub(crate) fn misnamed(&self) -> BTreeSet<Edge> {
+    pub(crate) fn misnamed(&self) -> BTreeSet<HandleUse> {
         self.misnamed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn edge(&self, caller: Caller, verb: CallKind) -> Edge {
-        Edge {
+    fn edge(&self, caller: Caller, verb: CallKind) -> HandleUse {
+        HandleUse {
             caller,
             callee: self.entry.kind,
             verb,
@@ -124,7 +124,7 @@ impl Edges {
     }
 
     /// The edges that are declared.
-    pub(crate) fn declared(&self) -> impl Iterator<Item = Edge> {
+    pub(crate) fn declared(&self) -> impl Iterator<Item = HandleUse> {
         let asks = self
             .entry
             .asked_by

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::actor::{Actor, Receive};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
-use crate::shared::Shared;
+use crate::shared::ActorShared;
 use crate::tasks::{TaskHandle, Tasks};
 use crate::topology::{CallKind, Caller, TopologyError};
 use crate::vitals::ActorSnapshot;
@@ -26,20 +26,20 @@ pub struct Permit<A: Actor> {
 
 /// The right to ask an actor. Cheap to clone.
 pub struct Handle<A: Actor> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<ActorShared<A>>,
     /// The caller's number among the edges into the actor.
     edge: usize,
 }
 
 /// The right to send notes to an actor. Cheap to clone.
 pub struct Notes<A: Actor> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<ActorShared<A>>,
     edge: usize,
 }
 
 /// The actor as its owner holds it. Dropping it does not stop the actor.
 pub struct Owned<A: Actor> {
-    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) shared: Arc<ActorShared<A>>,
 }
 
 impl<A: Actor> Clone for Handle<A> {
@@ -270,7 +270,7 @@ impl<A: Actor> Owned<A> {
     }
 }
 
-fn tell<A, M>(shared: &Shared<A>, message: M) -> Result<(), NoteError>
+fn tell<A, M>(shared: &ActorShared<A>, message: M) -> Result<(), NoteError>
 where
     A: Receive<M>,
     M: Message<Reply = ()>,

@@ -35,7 +35,7 @@ mod tests;
 pub use actor::{Actor, Gone, Lost, Myself, Receive, Turn};
 pub use arbiters::run_system;
 pub use clock::{Clock, ManualClock};
-pub use edges::Edge;
+pub use edges::HandleUse;
 pub use handle::{Handle, Notes, Owned, Permit};
 pub use message::{AskError, Message, NoteError, Reply};
 pub use restart::{Fatal, RestartPolicy};

@@ -107,12 +107,12 @@ impl AskProgress {
 #[derive(Debug)]
 #[must_use = "dropping a reply tells the asker that the message was lost"]
 pub struct Reply<R> {
-    asker: Option<Asker<R>>,
+    asker: Option<ReplyChannel<R>>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
-struct Asker<R> {
+struct ReplyChannel<R> {
     sender: oneshot::Sender<R>,
     progress: Arc<AskProgress>,
     deadline: Option<Instant>,
@@ -123,7 +123,7 @@ impl<R> Reply<R> {
     pub(crate) fn awaited(permit: Option<OwnedSemaphorePermit>, deadline: Option<Instant>) -> (Self, Ticket<R>) {
         let (sender, receiver) = oneshot::channel();
         let progress = Arc::new(AskProgress::default());
-        let asker = Asker {
+        let asker = ReplyChannel {
             sender,
             progress: Arc::clone(&progress),
             deadline,

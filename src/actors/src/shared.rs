@@ -10,7 +10,7 @@ use crate::message::{AskError, Message, NoteError, Reply, Ticket};
 use crate::vitals::{ActorState, Vitals};
 
 /// The state that all handles of one actor share; outlives its instances.
-pub(crate) struct Shared<A: Actor> {
+pub(crate) struct ActorShared<A: Actor> {
     pub(crate) vitals: Arc<Vitals>,
     /// The mailbox of the present instance.
     pub(crate) address: ArcSwapOption<actix::Addr<Shell<A>>>,
@@ -18,7 +18,7 @@ pub(crate) struct Shared<A: Actor> {
     pub(crate) lives: watch::Sender<u64>,
 }
 
-impl<A: Actor> Shared<A> {
+impl<A: Actor> ActorShared<A> {
     /// Takes a permit without waiting for one.
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, NoteError> {
         match Arc::clone(&self.vitals.permits).try_acquire_owned() {

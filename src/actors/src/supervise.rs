@@ -19,11 +19,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Actor, ExitGuard, InstanceLife, Shell, post_stop};
 use crate::restart::{Budget, Fatal, OnFatal};
-use crate::shared::Shared;
+use crate::shared::ActorShared;
 
 /// The parent of one actor.
 pub(crate) struct Parent<A: Actor> {
-    pub(crate) shared: Arc<Shared<A>>,
+    pub(crate) shared: Arc<ActorShared<A>>,
     pub(crate) factory: Arc<dyn Fn() -> A + Send + Sync>,
     pub(crate) arbiter: ArbiterHandle,
     pub(crate) detached: TaskTracker,

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::edges::Edges;
 use crate::handle::Owned;
 use crate::restart::{Fatal, OnFatal};
-use crate::shared::Shared;
+use crate::shared::ActorShared;
 use crate::supervise::Parent;
 use crate::tasks::Tasks;
 use crate::topology::{ActorKind, Topology};
@@ -74,23 +74,23 @@ struct Inner {
 
 #[derive(Default)]
 struct Roster {
-    members: Vec<Arc<dyn Member>>,
+    members: Vec<Arc<dyn AnyActor>>,
     closed: bool,
 }
 
 /// An actor without its type.
-trait Member: Send + Sync {
+trait AnyActor: Send + Sync {
     fn vitals(&self) -> &Vitals;
     fn stop(&self);
 }
 
-impl<A: Actor> Member for Shared<A> {
+impl<A: Actor> AnyActor for ActorShared<A> {
     fn vitals(&self) -> &Vitals {
         &self.vitals
     }
 
     fn stop(&self) {
-        Shared::stop(self);
+        ActorShared::stop(self);
     }
 }
 
@@ -180,12 +180,12 @@ impl ActorSystem {
         let edges = inner.edges.iter().find(|edges| edges.kind() == A::KIND);
         let edges = edges.map_or_else(|| Arc::new(Edges::new(entry)), Arc::clone);
         let vitals = Arc::new(Vitals::new(entry, edges, instance, inner.clock.clone()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ActorShared {
             vitals,
             address: ArcSwapOption::empty(),
             lives: watch::Sender::new(0),
         });
-        inner.enlist(Arc::clone(&shared) as Arc<dyn Member>)?;
+        inner.enlist(Arc::clone(&shared) as Arc<dyn AnyActor>)?;
         let parent = Parent {
             shared: Arc::clone(&shared),
             factory: Arc::new(factory),
@@ -297,7 +297,7 @@ impl Inner {
         self.actors.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn enlist(&self, member: Arc<dyn Member>) -> Result<(), SpawnError> {
+    fn enlist(&self, member: Arc<dyn AnyActor>) -> Result<(), SpawnError> {
         let mut roster = self.roster();
         if roster.closed {
             return Err(SpawnError::ShuttingDown);
@@ -320,7 +320,7 @@ struct Delist {
 }
 
 impl Delist {
-    fn new<A: Actor>(system: &Arc<Inner>, shared: &Shared<A>) -> Self {
+    fn new<A: Actor>(system: &Arc<Inner>, shared: &ActorShared<A>) -> Self {
         Self {
             system: Arc::downgrade(system),
             vitals: Arc::clone(&shared.vitals),

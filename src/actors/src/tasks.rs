@@ -81,7 +81,7 @@ impl Tasks {
         let name = name.into();
         let cancelled = self.0.cancelled.child_token();
         let done = CancellationToken::new();
-        let entry = Running::enter(&self.0, name.clone(), done.clone());
+        let entry = RunningTask::enter(&self.0, name.clone(), done.clone());
         let span = tracing::info_span!("task", %name);
         let work = AssertUnwindSafe(task(cancelled.clone())).catch_unwind();
         let reported = async move {
@@ -135,7 +135,7 @@ impl Tasks {
 }
 
 /// A task's entry among the running ones, from before its first poll until after its last.
-struct Running {
+struct RunningTask {
     inner: Arc<Inner>,
     id: u64,
     name: Cow<'static, str>,
@@ -144,7 +144,7 @@ struct Running {
     done: CancellationToken,
 }
 
-impl Running {
+impl RunningTask {
     fn enter(inner: &Arc<Inner>, name: Cow<'static, str>, done: CancellationToken) -> Self {
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         inner.running().insert(id, name.clone());
@@ -166,7 +166,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.inner.running().remove(&self.id);
         metrics::gauge!("trireme_tasks_running", "task" => self.label.clone()).decrement(1.0);

@@ -10,12 +10,12 @@ use tokio::sync::mpsc;
 
 use crate::actor::{Actor, Receive, Turn};
 use crate::clock::{Clock, ManualClock};
-use crate::edges::Edge;
+use crate::edges::HandleUse;
 use crate::handle::Owned;
 use crate::message::{Message, Reply};
 use crate::restart::Fatal;
 use crate::system::{ActorSystem, SpawnError};
-use crate::topology::{ActorKind, Caller, Entry, FIVE_A_MINUTE, Placement, Topology};
+use crate::topology::{ActorKind, Caller, FIVE_A_MINUTE, Placement, Topology, TopologyRow};
 
 /// The time that a test waits for what must happen. Only a failing test ever waits that long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ impl TestKit {
 }
 
 /// A row for the table of a test: one actor with 8 permits that anyone outside may ask.
-pub const fn entry(kind: ActorKind) -> Entry {
-    Entry {
+pub const fn entry(kind: ActorKind) -> TopologyRow {
+    TopologyRow {
         kind,
         count: "1",
         owner: "actors",
@@ -60,15 +60,15 @@ pub const fn entry(kind: ActorKind) -> Entry {
     }
 }
 
-/// The kind of [`Probe`]; `entry(PROBE)` is its row.
+/// The kind of [`NoteProbe`]; `entry(PROBE)` is its row.
 pub const PROBE: ActorKind = ActorKind::named("Probe");
 
 /// An actor that hands every note it gets to the test.
-pub struct Probe<M> {
+pub struct NoteProbe<M> {
     seen: mpsc::UnboundedSender<M>,
 }
 
-impl<M: Message<Reply = ()>> Probe<M> {
+impl<M: Message<Reply = ()>> NoteProbe<M> {
     /// Spawns a probe; the receiver yields what it is told, in order.
     pub fn spawn(system: &ActorSystem) -> Result<(Owned<Self>, mpsc::UnboundedReceiver<M>), SpawnError> {
         let (seen, notes) = mpsc::unbounded_channel();
@@ -77,11 +77,11 @@ impl<M: Message<Reply = ()>> Probe<M> {
     }
 }
 
-impl<M: 'static> Actor for Probe<M> {
+impl<M: 'static> Actor for NoteProbe<M> {
     const KIND: ActorKind = PROBE;
 }
 
-impl<M: Message<Reply = ()>> Receive<M> for Probe<M> {
+impl<M: Message<Reply = ()>> Receive<M> for NoteProbe<M> {
     fn receive(&mut self, message: M, reply: Reply<()>, _: &mut Turn<'_, Self>) {
         // The test may have seen enough.
         let _ = self.seen.send(message);
@@ -140,9 +140,9 @@ fn run_with<F: Future>(
 pub fn assert_topology_happened(system: &ActorSystem, room: &str) {
     let edges: Vec<_> = system.edges_into(room).collect();
     assert!(!edges.is_empty(), "no actor of {room} is in the topology");
-    let declared: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.declared()).collect();
-    let used: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.used()).collect();
-    let misnamed: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.misnamed()).collect();
+    let declared: BTreeSet<HandleUse> = edges.iter().flat_map(|edges| edges.declared()).collect();
+    let used: BTreeSet<HandleUse> = edges.iter().flat_map(|edges| edges.used()).collect();
+    let misnamed: BTreeSet<HandleUse> = edges.iter().flat_map(|edges| edges.misnamed()).collect();
     assert!(misnamed.is_empty(), "used with a handle of another's: {misnamed:?}");
     let idle: Vec<_> = declared.difference(&used).collect();
     assert!(idle.is_empty(), "declared, but never used: {idle:?}");

@@ -112,7 +112,7 @@ impl fmt::Display for CallKind {
 
 /// One row of the table.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct TopologyRow {
     /// The kind.
     pub kind: ActorKind,
     /// The number of instances, in words.
@@ -188,7 +188,7 @@ pub enum TopologyError {
 /// A checked table.
 #[derive(Debug, Clone)]
 pub struct Topology {
-    entries: &'static [Entry],
+    entries: &'static [TopologyRow],
 }
 
 impl Topology {
@@ -198,7 +198,7 @@ impl Topology {
     }
 
     /// Checks a table: no kind twice, no unknown caller, no ask upwards.
-    pub fn new(entries: &'static [Entry]) -> Result<Self, TopologyError> {
+    pub fn new(entries: &'static [TopologyRow]) -> Result<Self, TopologyError> {
         let topology = Self { entries };
         for (index, entry) in entries.iter().enumerate() {
             if entries.iter().skip(index + 1).any(|other| other.kind == entry.kind) {
@@ -215,16 +215,16 @@ impl Topology {
     }
 
     /// All rows.
-    pub fn entries(&self) -> &'static [Entry] {
+    pub fn entries(&self) -> &'static [TopologyRow] {
         self.entries
     }
 
     /// The row of a kind.
-    pub fn entry(&self, kind: ActorKind) -> Option<&'static Entry> {
+    pub fn entry(&self, kind: ActorKind) -> Option<&'static TopologyRow> {
         self.entries.iter().find(|entry| entry.kind == kind)
     }
 
-    fn check_known(&self, caller: Caller, callee: &Entry) -> Result<(), TopologyError> {
+    fn check_known(&self, caller: Caller, callee: &TopologyRow) -> Result<(), TopologyError> {
         match caller {
             Caller::Actor(kind) if self.entry(kind).is_none() => Err(TopologyError::UnknownCaller {
                 caller: kind,
@@ -234,7 +234,7 @@ impl Topology {
         }
     }
 
-    fn check_downward(&self, caller: Caller, callee: &Entry) -> Result<(), TopologyError> {
+    fn check_downward(&self, caller: Caller, callee: &TopologyRow) -> Result<(), TopologyError> {
         let Caller::Actor(kind) = caller else { return Ok(()) };
         match self.entry(kind) {
             Some(caller) if caller.rank <= callee.rank => Err(TopologyError::Upward {
@@ -249,7 +249,7 @@ impl Topology {
 
     /// The table as Markdown, highest rank first.
     pub fn markdown(&self) -> String {
-        let mut rows: Vec<&Entry> = self.entries.iter().collect();
+        let mut rows: Vec<&TopologyRow> = self.entries.iter().collect();
         rows.sort_by_key(|entry| std::cmp::Reverse(entry.rank));
         let mut text = String::from(
             "| actor | how many | room | rank | owns | asked by | notes from | permits | timers | restarts | placement |\n\
@@ -262,7 +262,7 @@ impl Topology {
     }
 }
 
-impl Entry {
+impl TopologyRow {
     /// Reports whether `caller` may ask.
     pub(crate) fn check_ask(&self, caller: Caller) -> Result<(), TopologyError> {
         if self.asked_by.contains(&caller) {
@@ -346,8 +346,8 @@ const WATCH_CACHE: Caller = Caller::Actor(ActorKind::WATCH_CACHE);
 const STORE_WATCHER: Caller = Caller::Actor(ActorKind::STORE_WATCHER);
 
 /// The actors of Trireme.
-pub static TABLE: &[Entry] = &[
-    Entry {
+pub static TABLE: &[TopologyRow] = &[
+    TopologyRow {
         kind: ActorKind::LIMITER,
         count: "1 a class of requests",
         owner: "flow",
@@ -361,7 +361,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::RoundRobin,
         purpose: "how many seats a class has, and who is refused when none is free",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::PRIORITY_LEVEL,
         count: "1 a priority level",
         owner: "flow",
@@ -375,7 +375,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::RoundRobin,
         purpose: "who waits for a seat of the level, and whose turn it is",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::DIRECTOR,
         count: "1",
         owner: "registry",
@@ -389,7 +389,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::RoundRobin,
         purpose: "the route table, discovery and OpenAPI documents",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::REGISTRY,
         count: "1 a resource",
         owner: "registry",
@@ -403,7 +403,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::ByInstance,
         purpose: "strategies and the write order per key of one resource",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::WATCH_CACHE,
         count: "1 a resource",
         owner: "registry",
@@ -421,7 +421,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::ByInstance,
         purpose: "the object index, the event log and the indexes of one resource",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::READ_INDEX,
         count: "1 a store",
         owner: "registry",
@@ -435,7 +435,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::RoundRobin,
         purpose: "the one outstanding quorum read that all waiting readers share",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::STORE_WATCHER,
         count: "1 a store",
         owner: "registry",
@@ -449,7 +449,7 @@ pub static TABLE: &[Entry] = &[
         placement: Placement::RoundRobin,
         purpose: "the watch stream and the revision clock of one store",
     },
-    Entry {
+    TopologyRow {
         kind: ActorKind::AUDITOR,
         count: "1 an audit backend",
         owner: "audit",

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::edges::Edges;
-use crate::topology::Entry;
+use crate::topology::TopologyRow;
 
 /// The state of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct ActorSnapshot {
 
 /// The live figures behind an [`ActorSnapshot`], shared by handle, shell and supervisor.
 pub(crate) struct Vitals {
-    pub(crate) entry: &'static Entry,
+    pub(crate) entry: &'static TopologyRow,
     /// The uses of handles of this kind of actor so far.
     pub(crate) edges: Arc<Edges>,
     pub(crate) instance: String,
@@ -124,7 +124,7 @@ impl ActorMeters {
 }
 
 impl Vitals {
-    pub(crate) fn new(entry: &'static Entry, edges: Arc<Edges>, instance: String, clock: Clock) -> Self {
+    pub(crate) fn new(entry: &'static TopologyRow, edges: Arc<Edges>, instance: String, clock: Clock) -> Self {
         Self {
             meters: ActorMeters::new(entry.kind.name(), &instance),
             born: clock.now(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use trireme_http::client::{Identity, Tls, TlsOptions, Trust};
+use trireme_http::client::{ClientIdentity, ClientTls, TlsOptions, Trust};
 use trireme_machinery::GroupVersion;
 use trireme_registry::{Entries, Item, View, compile_entries, item};
 
@@ -36,7 +36,7 @@ pub(crate) struct ServiceTarget {
     /// Whom to believe, or the reason that it cannot be read.
     trust: Result<Trust, String>,
     /// The settings that were made for the identity beside them.
-    tls: ArcSwapOption<(Arc<Option<Identity>>, Arc<Tls>)>,
+    tls: ArcSwapOption<(Arc<Option<ClientIdentity>>, Arc<ClientTls>)>,
 }
 
 impl ApiService {
@@ -90,7 +90,7 @@ impl ServiceTarget {
     }
 
     /// The TLS settings of calls that show this identity.
-    pub(crate) fn tls(&self, identity: &Arc<Option<Identity>>) -> Result<Arc<Tls>, String> {
+    pub(crate) fn tls(&self, identity: &Arc<Option<ClientIdentity>>) -> Result<Arc<ClientTls>, String> {
         if let Some(made) = &*self.tls.load()
             && Arc::ptr_eq(&made.0, identity)
         {
@@ -101,7 +101,7 @@ impl ServiceTarget {
             server_name: Some(format!("{}.{}.svc", self.name, self.namespace)),
             identity: Option::clone(identity),
         };
-        let tls = Tls::new(&options).map_err(|error| error.to_string())?;
+        let tls = ClientTls::new(&options).map_err(|error| error.to_string())?;
         let made = (Arc::clone(identity), Arc::clone(&tls));
         self.tls.store(Some(Arc::new(made)));
         Ok(tls)

@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use trireme_cluster::Duty;
-use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
-use trireme_http::client::{Body, ClientError, Protocols, Request, Uri};
+use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
+use trireme_http::client::{ClientError, OutboundBody, Protocols, Request, Uri};
 use trireme_machinery::{
     ApiError, GroupVersion,
     api_service::local_status,
@@ -216,8 +216,12 @@ fn time(now: jiff::Timestamp) -> String {
 }
 
 /// A GET in the name of the aggregator.
-pub(crate) fn own_request(path: &str, groups: &[&str], accept: Option<&'static str>) -> Result<Request<Body>, String> {
-    let mut request = Request::new(Body::empty());
+pub(crate) fn own_request(
+    path: &str,
+    groups: &[&str],
+    accept: Option<&'static str>,
+) -> Result<Request<OutboundBody>, String> {
+    let mut request = Request::new(OutboundBody::empty());
     *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
     let user = UserInfo {
         name: AGGREGATOR.to_owned(),
@@ -282,7 +286,7 @@ impl Controller for AvailabilityController {
         ]
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         let item = &change.item;
         let service = match &*change.info.resource.resource {
             "apiservices" => return vec![item.name().into()],

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::Duty;
-use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
+use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
 use trireme_machinery::{ApiError, GroupVersion};
 use trireme_registry::{
     Entries, Item, OwnObjects, RegistryHandle, View, compile_entries,
@@ -135,7 +135,7 @@ impl Controller for CustomServices {
     }
 
     /// Of a definition its versions, and those of its group that are registered: it may have had them.
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         if *change.info.resource.resource == *"apiservices" {
             return vec![change.item.name().into()];
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trireme_http::client::{Body, Protocols, RemoteAnswer, Request};
+use trireme_http::client::{OutboundBody, Protocols, RemoteAnswer, Request};
 
 use crate::remote::RemoteBackend;
 
@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If there is none.
-pub(crate) async fn fetch(backend: &RemoteBackend, request: Request<Body>) -> Result<RemoteAnswer, String> {
+pub(crate) async fn fetch(backend: &RemoteBackend, request: Request<OutboundBody>) -> Result<RemoteAnswer, String> {
     let response = backend.send(request, Protocols::Any, Some(TIMEOUT)).await;
     let response = response.map_err(|error| backend.failure(&error))?;
     RemoteAnswer::read(response)

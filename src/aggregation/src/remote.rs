@@ -5,15 +5,15 @@ use std::{fmt, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use trireme_actors::ActorSystem;
 use trireme_http::client::{
-    Body, Call, Client, ClientError, ClientSettings, Endpoint, Identity, Protocols, Request, Response, ResponseBody,
-    Tls,
+    Client, ClientError, ClientIdentity, ClientSettings, ClientTls, Endpoint, IncomingBody, OutboundBody, OutboundCall,
+    Protocols, Request, Response,
 };
 use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
 
 use crate::api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget};
 
 /// The certificate that is shown to other servers, if there is one; replaced when its files change.
-pub type ProxyIdentity = Arc<ArcSwap<Option<Identity>>>;
+pub type ProxyIdentity = Arc<ArcSwap<Option<ClientIdentity>>>;
 
 /// The settings of the way to other servers.
 pub struct RemoteSettings {
@@ -52,7 +52,7 @@ pub enum RemoteError {
 /// Another server, found and ready to be called.
 pub struct RemoteBackend {
     endpoint: Endpoint,
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
     client: Client,
     rejects_redirects: bool,
 }
@@ -135,7 +135,7 @@ impl RemoteServers {
         Ok(self.backend(endpoint, self.tls(server)?))
     }
 
-    fn tls(&self, server: &ServiceTarget) -> Result<Arc<Tls>, String> {
+    fn tls(&self, server: &ServiceTarget) -> Result<Arc<ClientTls>, String> {
         server.tls(&self.0.settings.identity.load_full())
     }
 
@@ -146,7 +146,7 @@ impl RemoteServers {
         Endpoint::parse(&format!("https://{host}:{port}")).map_err(|error| error.to_string())
     }
 
-    fn backend(&self, endpoint: Endpoint, tls: Arc<Tls>) -> RemoteBackend {
+    fn backend(&self, endpoint: Endpoint, tls: Arc<ClientTls>) -> RemoteBackend {
         RemoteBackend {
             endpoint,
             tls,
@@ -184,15 +184,15 @@ impl RemoteBackend {
     /// If there is no answer.
     pub async fn send(
         &self,
-        request: Request<Body>,
+        request: Request<OutboundBody>,
         protocols: Protocols,
         timeout: Option<Duration>,
-    ) -> Result<Response<ResponseBody>, ClientError> {
-        let call = Call {
+    ) -> Result<Response<IncomingBody>, ClientError> {
+        let call = OutboundCall {
             tls: Some(Arc::clone(&self.tls)),
             protocols,
             timeout,
-            ..Call::new(self.endpoint.clone(), request)
+            ..OutboundCall::new(self.endpoint.clone(), request)
         };
         self.client.send(call).await
     }

@@ -15,7 +15,7 @@ use crate::tenure::LeaseTenure;
 /// Level-triggered: [`run`](Self::run) looks at what is there under a key and changes what is not as it should be, so that
 /// it does not matter how often it is called or what was missed in between. All that a key stands for must be found by
 /// looking at the watched resources: every so often, and after a restart or when changes may have been missed, everything
-/// that is there comes as a [`Change`] again.
+/// that is there comes as a [`ObjectChange`] again.
 pub trait Controller: Send + Sync + 'static {
     /// The key that is reconciled at a time.
     type Key: QueueKey;
@@ -42,7 +42,7 @@ pub trait Controller: Send + Sync + 'static {
     }
 
     /// The keys that a change adds to the queue.
-    fn concerned(&self, change: &Change) -> Vec<Self::Key>;
+    fn concerned(&self, change: &ObjectChange) -> Vec<Self::Key>;
 
     /// Brings the state about. Only the holder of the lease can call it.
     fn run<'a>(
@@ -54,7 +54,7 @@ pub trait Controller: Send + Sync + 'static {
 
 /// An object of a watched resource that is there or has changed.
 #[derive(Clone)]
-pub struct Change {
+pub struct ObjectChange {
     /// The resource.
     pub info: Arc<ResourceDefinition>,
     /// The type of the change; in a full pass everything is added.

@@ -8,7 +8,7 @@ use futures_util::{
 };
 use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceDefinition};
 
-use crate::controller::Change;
+use crate::controller::ObjectChange;
 
 /// The number of changes that are told at once, so that a full pass holds nobody up.
 const AT_ONCE: usize = 256;
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 256;
 /// An event of a followed resource.
 pub(crate) enum FollowEvent {
     /// These have changed.
-    Changed(Vec<Change>),
+    Changed(Vec<ObjectChange>),
     /// Changes may have been missed, deletions among them.
     Lost,
 }
@@ -45,7 +45,7 @@ fn events_of(info: &Arc<ResourceDefinition>, changes: ObjectChanges, is_first: b
         ObjectChanges::Relisted { .. } => return vec![FollowEvent::Lost],
         ObjectChanges::Changed { changes, .. } => changes,
     };
-    let change = |(kind, item): &(EventKind, Arc<Item>)| Change {
+    let change = |(kind, item): &(EventKind, Arc<Item>)| ObjectChange {
         info: Arc::clone(info),
         kind: *kind,
         item: Arc::clone(item),

@@ -30,13 +30,13 @@ const BYTES_OF_HASH: usize = 16;
 
 /// The identity of a replica.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct ReplicaIdentity {
     name: String,
     holder: String,
     hostname: String,
 }
 
-impl Identity {
+impl ReplicaIdentity {
     /// The identity of a server on a machine: its name is always the same, its holder is this process.
     pub fn on(hostname: &str) -> Self {
         let name = name_on(hostname);
@@ -95,7 +95,7 @@ fn name_on(hostname: &str) -> String {
 }
 
 /// Spawns the task that renews this replica's Lease for as long as it lives.
-pub fn keep_identity(system: &ActorSystem, leases: RegistryHandle, identity: Identity) {
+pub fn keep_identity(system: &ActorSystem, leases: RegistryHandle, identity: ReplicaIdentity) {
     let (clock, leases) = (system.clock().clone(), OwnObjects::new(leases, SERVER));
     let _ = system.tasks().spawn_named("identity-lease", async move {
         loop {
@@ -179,7 +179,7 @@ mod tests {
         // printf '\0\4host\0\16kube-apiserver' | sha256sum | cut -c-32 | xxd -r -p | base32
         assert_eq!(name_on("host"), "apiserver-dd6egxogzxmivwqge6rcnj6rwi");
         assert_ne!(name_on("host"), name_on("hos"));
-        let [one, two] = [Identity::on("host"), Identity::on("host")];
+        let [one, two] = [ReplicaIdentity::on("host"), ReplicaIdentity::on("host")];
         assert_eq!(one.name, two.name);
         assert_ne!(one.holder, two.holder, "another process is another holder");
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_lease_expires_when_it_is_not_renewed() {
         let at = |second: i64| Timestamp::from_second(second).expect("a time");
-        let lease = Identity::on("host").lease(at(0));
+        let lease = ReplicaIdentity::on("host").lease(at(0));
         assert!(!is_expired(&lease, at(3600)));
         assert!(is_expired(&lease, at(3601)));
         assert!(is_expired(&json!({ "spec": { "leaseDurationSeconds": 10 } }), at(0)));

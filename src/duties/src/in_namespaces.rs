@@ -5,10 +5,10 @@ use std::sync::Arc;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{EventKind, OwnObjects};
 
-use crate::controller::Change;
+use crate::controller::ObjectChange;
 
 /// The namespace to look at after a change of a namespace, or of the object of this name in it.
-pub(crate) fn concerned(change: &Change, name: &str) -> Vec<Arc<str>> {
+pub(crate) fn concerned(change: &ObjectChange, name: &str) -> Vec<Arc<str>> {
     let item = &change.item;
     let namespace = if !change.info.namespaced {
         (change.kind != EventKind::Deleted && !item.is_terminating).then(|| item.name())

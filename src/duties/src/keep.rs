@@ -27,7 +27,7 @@ use trireme_machinery::ApiError;
 use trireme_registry::{FenceError, Fences, RegistryHandle};
 
 use crate::{
-    controller::{Change, Controller, ReconcileResult},
+    controller::{Controller, ObjectChange, ReconcileResult},
     follow::{FollowEvent, Followed, follow},
     queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
     tenure::LeaseTenure,
@@ -79,7 +79,7 @@ impl<R: Reconciler> Controller for SingleKeyController<R> {
         vec![SingleKey]
     }
 
-    fn concerned(&self, _change: &Change) -> Vec<SingleKey> {
+    fn concerned(&self, _change: &ObjectChange) -> Vec<SingleKey> {
         vec![SingleKey]
     }
 
@@ -162,7 +162,7 @@ impl Drop for Shown {
 }
 
 async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
-    let mut run = Run::new(duty, clock);
+    let mut run = TenureRun::new(duty, clock);
     let mut working = FuturesUnordered::new();
     let mut followed = Followed::new();
     loop {
@@ -193,14 +193,14 @@ async fn look<C: Controller>(duty: &C, key: &C::Key, term: &LeaseTenure) -> Resu
 }
 
 /// The work during a tenure.
-struct Run<'d, C: Controller> {
+struct TenureRun<'d, C: Controller> {
     duty: &'d C,
     clock: &'d Clock,
     queue: WorkQueue<C::Key>,
     next_pass: Instant,
 }
 
-impl<'d, C: Controller> Run<'d, C> {
+impl<'d, C: Controller> TenureRun<'d, C> {
     fn new(duty: &'d C, clock: &'d Clock) -> Self {
         Self {
             duty,

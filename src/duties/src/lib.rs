@@ -34,10 +34,10 @@ mod tenure;
 
 pub use alone::acquire_alone;
 pub use client_trust::{ClientTrust, FrontProxies};
-pub use controller::{Change, Controller, QueueKey, ReconcileResult};
+pub use controller::{Controller, ObjectChange, QueueKey, ReconcileResult};
 pub use flow::{DesiredFlowObject, FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
-pub use identity::{ExpiredIdentities, Identity, keep_identity};
+pub use identity::{ExpiredIdentities, ReplicaIdentity, keep_identity};
 pub use keep::{Reconciler, SingleKey, SingleKeyController, keep};
 pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
 pub use kubernetes_service::KubernetesService;

@@ -42,21 +42,21 @@ pub(crate) enum Again {
 pub(crate) struct WorkQueue<K> {
     capacity: usize,
     ready: VecDeque<K>,
-    entries: HashMap<K, Entry>,
+    entries: HashMap<K, QueueEntry>,
     timers: BTreeMap<(Instant, u64), K>,
     next_timer: u64,
     /// A key was turned away.
     overflowed: bool,
-    meters: Meters,
+    meters: QueueMeters,
 }
 
-struct Entry {
-    state: State,
+struct QueueEntry {
+    state: WorkQueueState,
     failures: u32,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum WorkQueueState {
     /// In `timers` under this.
     Waiting((Instant, u64)),
     Ready {
@@ -69,7 +69,7 @@ enum State {
 }
 
 /// The metrics that client-go has for its work queues, under the same names.
-struct Meters {
+struct QueueMeters {
     depth: Gauge,
     adds: Counter,
     retries: Counter,
@@ -77,7 +77,7 @@ struct Meters {
     worked: Histogram,
 }
 
-impl Meters {
+impl QueueMeters {
     fn of(name: &'static str) -> Self {
         Self {
             depth: metrics::gauge!("workqueue_depth", "name" => name),
@@ -99,7 +99,7 @@ impl<K: QueueKey> WorkQueue<K> {
             timers: BTreeMap::new(),
             next_timer: 0,
             overflowed: false,
-            meters: Meters::of(name),
+            meters: QueueMeters::of(name),
         }
     }
 
@@ -112,17 +112,17 @@ impl<K: QueueKey> WorkQueue<K> {
                 return;
             }
             None => {
-                let state = State::Ready { since: now };
-                self.entries.insert(key.clone(), Entry { state, failures: 0 });
+                let state = WorkQueueState::Ready { since: now };
+                self.entries.insert(key.clone(), QueueEntry { state, failures: 0 });
                 self.ready.push_back(key);
             }
             Some(entry) => match &mut entry.state {
-                State::Ready { .. } => return,
-                State::Taken { dirty: true, .. } => return,
-                State::Taken { dirty, .. } => *dirty = true,
-                State::Waiting(timer) => {
+                WorkQueueState::Ready { .. } => return,
+                WorkQueueState::Taken { dirty: true, .. } => return,
+                WorkQueueState::Taken { dirty, .. } => *dirty = true,
+                WorkQueueState::Waiting(timer) => {
                     self.timers.remove(timer);
-                    entry.state = State::Ready { since: now };
+                    entry.state = WorkQueueState::Ready { since: now };
                     self.ready.push_back(key);
                 }
             },
@@ -136,10 +136,10 @@ impl<K: QueueKey> WorkQueue<K> {
         self.ring(now);
         let key = self.ready.pop_front()?;
         if let Some(entry) = self.entries.get_mut(&key) {
-            if let State::Ready { since } = entry.state {
+            if let WorkQueueState::Ready { since } = entry.state {
                 self.meters.waited.record(now.saturating_duration_since(since));
             }
-            entry.state = State::Taken {
+            entry.state = WorkQueueState::Taken {
                 since: now,
                 dirty: false,
             };
@@ -151,7 +151,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// A key that was taken has been looked at. Gives back how long it waits if it failed.
     pub(crate) fn done(&mut self, key: &K, again: Again, now: Instant) -> Option<Duration> {
         let entry = self.entries.get_mut(key)?;
-        let State::Taken { since, dirty } = entry.state else {
+        let WorkQueueState::Taken { since, dirty } = entry.state else {
             return None;
         };
         self.meters.worked.record(now.saturating_duration_since(since));
@@ -174,7 +174,7 @@ impl<K: QueueKey> WorkQueue<K> {
         }
         let timer = (now + wait, self.next_timer);
         self.next_timer += 1;
-        entry.state = State::Waiting(timer);
+        entry.state = WorkQueueState::Waiting(timer);
         self.timers.insert(timer, key.clone());
         failed.then_some(wait)
     }
@@ -196,7 +196,7 @@ impl<K: QueueKey> WorkQueue<K> {
         while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
             let (_, key) = first.remove_entry();
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.state = State::Ready { since: now };
+                entry.state = WorkQueueState::Ready { since: now };
                 self.ready.push_back(key);
             }
         }

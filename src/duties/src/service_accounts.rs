@@ -10,7 +10,7 @@ use trireme_registry::{OwnObjects, RegistryHandle};
 
 use crate::{
     LeaseTenure, MANAGER,
-    controller::{Change, Controller, ReconcileResult},
+    controller::{Controller, ObjectChange, ReconcileResult},
     in_namespaces,
 };
 
@@ -60,7 +60,7 @@ impl Controller for DefaultServiceAccounts {
             .into()
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         in_namespaces::concerned(change, NAME)
     }
 

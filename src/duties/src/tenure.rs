@@ -1,18 +1,18 @@
 //! A tenure of a duty's lease, with the fence that its writes carry.
 
 use trireme_cluster::HeldLease;
-use trireme_registry::Fence;
+use trireme_registry::WriteFence;
 
 /// The time during which one lease is held.
 #[derive(Debug)]
 pub struct LeaseTenure {
     lease: HeldLease,
-    fence: Fence,
+    fence: WriteFence,
 }
 
 impl LeaseTenure {
     /// The tenure of a lease whose token the duty's fence has been raised to.
-    pub(crate) fn new(lease: HeldLease, fence: Fence) -> Self {
+    pub(crate) fn new(lease: HeldLease, fence: WriteFence) -> Self {
         Self { lease, fence }
     }
 
@@ -22,7 +22,7 @@ impl LeaseTenure {
     }
 
     /// The token that every write must carry.
-    pub fn fence(&self) -> &Fence {
+    pub fn fence(&self) -> &WriteFence {
         &self.fence
     }
 }

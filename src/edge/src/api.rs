@@ -7,7 +7,7 @@ use trireme_actors::{ActorSnapshot, Clock};
 use trireme_aggregation::RemoteServers;
 use trireme_auth::{Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
-use trireme_http::server::Lifecycle;
+use trireme_http::server::ServerLifecycle;
 use trireme_registry::{DirectorHandle, documents::Document};
 
 use crate::{config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
@@ -48,7 +48,7 @@ pub(crate) struct Api {
     /// The start of the server, if `/statusz` is served.
     pub(crate) started: Option<jiff::Timestamp>,
     /// Ends what lasts with the server.
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: ServerLifecycle,
     /// Times reviews and ages.
     pub(crate) clock: Clock,
     /// The least time of a watch that does not ask for one; it lasts at most twice that.
@@ -57,9 +57,9 @@ pub(crate) struct Api {
 
 /// Handlers take the shared state as an argument.
 #[derive(Clone)]
-pub(crate) struct Shared(web::Data<Api>);
+pub(crate) struct EdgeShared(web::Data<Api>);
 
-impl std::ops::Deref for Shared {
+impl std::ops::Deref for EdgeShared {
     type Target = Api;
 
     fn deref(&self) -> &Api {
@@ -67,7 +67,7 @@ impl std::ops::Deref for Shared {
     }
 }
 
-impl FromRequest for Shared {
+impl FromRequest for EdgeShared {
     type Error = actix_web::Error;
     type Future = std::future::Ready<Result<Self, Self::Error>>;
 

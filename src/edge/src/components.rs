@@ -18,12 +18,12 @@ pub trait Components: Send + Sync {
     fn names(&self) -> &[&'static str];
 
     /// Looks at one of them now; it takes seconds at most.
-    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health>;
+    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, ComponentHealth>;
 }
 
 /// The health of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Health {
+pub struct ComponentHealth {
     /// True if it is well.
     pub is_healthy: bool,
     /// Its answer, or the error of asking it.

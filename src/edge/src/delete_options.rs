@@ -29,7 +29,7 @@ const OPTIONS_TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// The options as asked for, before they are checked.
 #[derive(Debug, Default, PartialEq)]
-struct Asked {
+struct RequestedDeletion {
     grace_period_seconds: Option<i64>,
     orphan_dependents: Option<bool>,
     propagation_policy: Option<String>,
@@ -42,7 +42,7 @@ struct Asked {
 
 /// Options, and what they mean to the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Deletion {
+pub(crate) struct DeletionOptions {
     pub(crate) options: DeleteOptions,
     /// True if a deletion that is not done at once is answered with 202.
     pub(crate) accepted_if_pending: bool,
@@ -60,7 +60,7 @@ pub(crate) fn from_body(
     types: &TypeTable,
     unsafe_deletion: bool,
     is_served: impl Fn(&GroupVersion) -> bool,
-) -> Result<Deletion, ApiError> {
+) -> Result<DeletionOptions, ApiError> {
     let value = decode(bytes, format, types)?;
     let empty = trireme_machinery::Object::new();
     let fields = match &value {
@@ -93,7 +93,7 @@ pub(crate) fn from_body(
         return Err(ApiError::bad_request(text));
     }
     let preconditions = fields.object("preconditions")?;
-    Asked {
+    RequestedDeletion {
         grace_period_seconds: fields.integer("gracePeriodSeconds")?,
         orphan_dependents: fields.flag("orphanDependents")?,
         propagation_policy: fields.text("propagationPolicy")?,
@@ -136,11 +136,11 @@ pub(crate) fn recorded(bytes: &[u8], format: BodyFormat, types: &TypeTable) -> V
 ///
 /// # Errors
 /// 400 if one cannot be decoded, 422 if they make no sense.
-pub(crate) fn from_query(query: &Query, unsafe_deletion: bool) -> Result<Deletion, ApiError> {
+pub(crate) fn from_query(query: &Query, unsafe_deletion: bool) -> Result<DeletionOptions, ApiError> {
     let grace_period_seconds = query.get("gracePeriodSeconds").map(parse_int);
     let precondition = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
-    Asked {
+    RequestedDeletion {
         grace_period_seconds: grace_period_seconds.transpose().map_err(ApiError::bad_request)?,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(str::to_owned),
@@ -153,7 +153,7 @@ pub(crate) fn from_query(query: &Query, unsafe_deletion: bool) -> Result<Deletio
     .checked()
 }
 
-impl Deletion {
+impl DeletionOptions {
     /// Refuses what is for single objects only.
     ///
     /// # Errors
@@ -168,8 +168,8 @@ impl Deletion {
     }
 }
 
-impl Asked {
-    fn checked(self) -> Result<Deletion, ApiError> {
+impl RequestedDeletion {
+    fn checked(self) -> Result<DeletionOptions, ApiError> {
         let mut faults = ErrorList::new();
         let path = Path::new("propagationPolicy");
         let policy = self.propagation_policy.as_deref();
@@ -198,7 +198,7 @@ impl Asked {
         faults.extend(dry_run_fault(&dry_run));
         self.validate_ignore_store_read_error(&mut faults);
         check("DeleteOptions", &faults)?;
-        Ok(Deletion {
+        Ok(DeletionOptions {
             accepted_if_pending: self.orphan_dependents == Some(false),
             ignores_read_error: self.ignore_read_error,
             options: DeleteOptions {
@@ -212,7 +212,7 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl RequestedDeletion {
     /// `ValidateIgnoreStoreReadError`: nothing that would have to be known of the object goes with it.
     fn validate_ignore_store_read_error(&self, errors: &mut ErrorList) {
         if !self.ignore_read_error {
@@ -304,7 +304,7 @@ fn mismatch(name: &str, value: &Value, wanted: &str) -> ApiError {
 mod tests {
     use super::*;
 
-    fn body(text: &str) -> Result<Deletion, String> {
+    fn body(text: &str) -> Result<DeletionOptions, String> {
         let served = |version: &GroupVersion| version.to_string() == "apps/v1";
         from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), true, served).map_err(|error| error.message)
     }

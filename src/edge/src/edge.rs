@@ -12,7 +12,7 @@ use actix_web::{
 };
 use trireme_audit::AuditId;
 use trireme_auth::Impersonator;
-use trireme_http::server::{self, BadHead, Handler, Lifecycle, Running, ServerConfig};
+use trireme_http::server::{self, BadHead, Handler, RunningServer, ServerConfig, ServerLifecycle};
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::documents;
 
@@ -43,8 +43,8 @@ impl Edge {
     ///
     /// # Errors
     /// If the address cannot be bound or a thread cannot be started.
-    pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<Running, EdgeError> {
-        let lifecycle = Lifecycle::new();
+    pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<RunningServer, EdgeError> {
+        let lifecycle = ServerLifecycle::new();
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,

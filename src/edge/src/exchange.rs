@@ -66,7 +66,7 @@ pub(crate) struct Exchange {
     /// Holds up the end of the server; long-running requests have none.
     pub(crate) _running: Option<RunningRequest>,
     /// Its exported span, if there is one.
-    pub(crate) span: spans::Current,
+    pub(crate) span: spans::CurrentSpan,
 }
 
 impl Exchange {
@@ -126,9 +126,9 @@ pub(crate) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Opti
 
 /// Handlers take the exchange as an argument.
 #[derive(Clone)]
-pub(crate) struct Current(pub(crate) Rc<Exchange>);
+pub(crate) struct CurrentExchange(pub(crate) Rc<Exchange>);
 
-impl std::ops::Deref for Current {
+impl std::ops::Deref for CurrentExchange {
     type Target = Exchange;
 
     fn deref(&self) -> &Exchange {
@@ -136,7 +136,7 @@ impl std::ops::Deref for Current {
     }
 }
 
-impl FromRequest for Current {
+impl FromRequest for CurrentExchange {
     type Error = actix_web::Error;
     type Future = std::future::Ready<Result<Self, Self::Error>>;
 

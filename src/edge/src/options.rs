@@ -17,14 +17,14 @@ const NOBODY: &str = "unknown";
 
 /// The request that the options belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum OptionsVerb {
     Create,
     Update,
     Patch,
     Apply,
 }
 
-impl Write {
+impl OptionsVerb {
     fn kind(self) -> &'static str {
         match self {
             Self::Create => "CreateOptions",
@@ -38,17 +38,17 @@ impl Write {
 ///
 /// # Errors
 /// 422 with all faults.
-pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Result<WriteOptions, ApiError> {
+pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) -> Result<WriteOptions, ApiError> {
     let manager = query.get("fieldManager").unwrap_or_default();
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     let validation = query.get("fieldValidation").unwrap_or_default();
     let mut faults = ErrorList::new();
     match write {
-        Write::Patch if query.get("force").is_some() => {
+        OptionsVerb::Patch if query.get("force").is_some() => {
             let why = "may not be specified for non-apply patch";
             faults.push(Error::forbidden(&Path::new("force"), why));
         }
-        Write::Apply if manager.is_empty() => {
+        OptionsVerb::Apply if manager.is_empty() => {
             faults.push(Error::required(
                 &Path::new("fieldManager"),
                 "is required for apply patch",
@@ -81,7 +81,7 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Res
         names_validation: !validation.is_empty(),
         field_validation,
         creation_refusal: None,
-        force: matches!(write, Write::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),
+        force: matches!(write, OptionsVerb::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),
     })
 }
 

@@ -8,7 +8,7 @@ use trireme_machinery::ApiError;
 /// The replica group, as this replica can tell of it and have it changed.
 pub trait Replicas: Send + Sync {
     /// The present state of the group; never waits.
-    fn view(&self) -> View;
+    fn view(&self) -> GroupView;
 
     /// Makes the replica at this address (`host:port` of its peer port) a member.
     fn add(&self, address: String) -> BoxFuture<'static, Result<(), ApiError>>;
@@ -20,7 +20,7 @@ pub trait Replicas: Send + Sync {
 /// The group and this replica's store, as this replica sees them. A follower may be a moment behind the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct View {
+pub struct GroupView {
     /// The group's name; `None` for a replica that is alone.
     pub group: Option<String>,
     /// The id of the replica that answers.

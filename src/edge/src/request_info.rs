@@ -19,7 +19,7 @@ pub(crate) struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, …; for other paths the method in lower case.
     pub(crate) verb: RequestVerb,
     path: String,
-    parts: Parts,
+    parts: PathParts,
     /// The name that `fieldSelector=metadata.name=…` asks for on a collection.
     selected_name: Option<String>,
     /// The selectors of a request for a collection, as far as they can be parsed.
@@ -41,20 +41,20 @@ pub(crate) enum RequestVerb {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Parts {
-    group: Span,
-    version: Span,
-    namespace: Span,
-    resource: Span,
-    name: Span,
-    subresource: Span,
+struct PathParts {
+    group: PathSpan,
+    version: PathSpan,
+    namespace: PathSpan,
+    resource: PathSpan,
+    name: PathSpan,
+    subresource: PathSpan,
     /// Whatever follows the subresource.
-    rest: Span,
+    rest: PathSpan,
 }
 
 /// A piece of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Span {
+struct PathSpan {
     start: usize,
     end: usize,
 }
@@ -87,7 +87,7 @@ impl RequestInfo {
             is_resource: false,
             verb: RequestVerb::Method(method.to_ascii_lowercase()),
             path,
-            parts: Parts::default(),
+            parts: PathParts::default(),
             selected_name: None,
             fields: None,
             labels: None,
@@ -111,7 +111,7 @@ impl RequestInfo {
         }
         self.is_resource = true;
         self.parts.version = spans.next().unwrap_or_default();
-        let mut rest: &[Span] = &spans.collect::<Vec<_>>();
+        let mut rest: &[PathSpan] = &spans.collect::<Vec<_>>();
         let mut special = None;
         if let Some((first, after)) = rest.split_first() {
             special = special_verb(self.text(*first));
@@ -128,7 +128,7 @@ impl RequestInfo {
     }
 
     /// Finds namespace, resource, name and subresource.
-    fn locate(&mut self, mut rest: &[Span], is_proxy: bool) {
+    fn locate(&mut self, mut rest: &[PathSpan], is_proxy: bool) {
         if let [first, namespace, after @ ..] = rest
             && self.text(*first) == "namespaces"
         {
@@ -146,7 +146,7 @@ impl RequestInfo {
             self.parts.subresource = part(2);
         }
         if let (Some(first), Some(last)) = (rest.get(3), rest.last()) {
-            self.parts.rest = Span {
+            self.parts.rest = PathSpan {
                 start: first.start,
                 end: last.end,
             };
@@ -168,7 +168,7 @@ impl RequestInfo {
         }
     }
 
-    fn text(&self, span: Span) -> &str {
+    fn text(&self, span: PathSpan) -> &str {
         self.path.get(span.start..span.end).unwrap_or("")
     }
 
@@ -262,7 +262,7 @@ fn object_verb(method: &str, is_named: bool, query: &Query) -> RequestVerb {
 }
 
 /// Splits a path at its slashes, without the outer ones.
-fn split(path: &str) -> Vec<Span> {
+fn split(path: &str) -> Vec<PathSpan> {
     let inner = path.trim_matches('/');
     if inner.is_empty() {
         return Vec::new();
@@ -272,7 +272,7 @@ fn split(path: &str) -> Vec<Span> {
     inner
         .split('/')
         .map(|segment| {
-            let span = Span {
+            let span = PathSpan {
                 start,
                 end: start + segment.len(),
             };

@@ -7,7 +7,7 @@ use actix_web::http::{StatusCode, header::HeaderName};
 
 use crate::{
     exchange::{Exchange, header_text},
-    spans::{Caller, Done},
+    spans::{Done, SpanFacts},
     state::ChainState,
 };
 
@@ -25,7 +25,7 @@ pub(crate) fn begin(state: &ChainState, exchange: &Exchange, request: &Request) 
     let (traceparent, tracestate) = (header_text(headers, TRACEPARENT), header_text(headers, TRACESTATE));
     let groups = exchange.user.get().map_or(&[][..], |user| user.groups.as_slice());
     let since = state.clock.now().saturating_duration_since(exchange.received);
-    let caller = Caller {
+    let caller = SpanFacts {
         traceparent: traceparent.as_deref(),
         tracestate: tracestate.as_deref(),
         is_trusted: groups.iter().any(|group| TRUSTED.contains(&group.as_str())),

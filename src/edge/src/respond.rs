@@ -21,10 +21,10 @@ use crate::{
 };
 
 /// The result of a handler.
-pub(crate) type Answered = Result<HttpResponse, ApiError>;
+pub(crate) type HandlerResult = Result<HttpResponse, ApiError>;
 
 /// The answer, be it the wanted one or an error in the form that the client asks for.
-pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
+pub(crate) fn finish(exchange: &Exchange, answered: HandlerResult) -> HttpResponse {
     answered.unwrap_or_else(|error| {
         if let Some(trail) = exchange.audit.get() {
             trail.note_value(&status::object(&error));

@@ -11,7 +11,7 @@ use trireme_registry::trace::Passed;
 /// Makes spans of requests. Never waits: what cannot be exported is dropped.
 pub trait Spans: Send + Sync {
     /// Decides whether a request is to be exported.
-    fn begin(&self, caller: Caller<'_>) -> Option<Box<dyn Span>>;
+    fn begin(&self, caller: SpanFacts<'_>) -> Option<Box<dyn Span>>;
 }
 
 /// The span of a request.
@@ -21,7 +21,7 @@ pub trait Span {
 }
 
 /// Facts about a request before it is carried out.
-pub struct Caller<'a> {
+pub struct SpanFacts<'a> {
     /// `traceparent`, as the W3C's Trace Context has it.
     pub traceparent: Option<&'a str>,
     /// `tracestate`
@@ -56,4 +56,4 @@ pub struct Done<'a> {
 
 /// The span of a request under way, if it is to be exported.
 #[derive(Default)]
-pub(crate) struct Current(pub(crate) RefCell<Option<Box<dyn Span>>>);
+pub(crate) struct CurrentSpan(pub(crate) RefCell<Option<Box<dyn Span>>>);

@@ -8,7 +8,7 @@ use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, 
 use trireme_flow::Limiter;
 use trireme_registry::PublishedSurface;
 
-use trireme_http::server::Lifecycle;
+use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
 use crate::spans::Spans;
@@ -30,7 +30,7 @@ pub(crate) struct ChainState {
     /// What is served, and how much of it there is.
     pub(crate) surface: PublishedSurface,
     /// The server's way to its end.
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: ServerLifecycle,
     /// The requests without credentials that go on, as those of nobody.
     pub(crate) anonymous: AnonymousAuth,
     /// The headers in which proxies tell who asks.

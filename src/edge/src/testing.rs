@@ -7,7 +7,7 @@ use crate::{
     delete_options,
     filters::authentication,
     negotiation,
-    options::{self, Write},
+    options::{self, OptionsVerb},
     query::Query,
     request_info::RequestInfo,
 };
@@ -59,7 +59,12 @@ pub fn query_pairs(raw_query: &str) -> Option<Vec<(String, String)>> {
 /// Reads the options of a create, an update, a patch and an apply, in this order; `None` for a query that is refused.
 pub fn write_options(raw_query: &str, user_agent: Option<&str>) -> Option<[Result<WriteOptions, ApiError>; 4]> {
     let query = Query::parse(Some(raw_query)).ok()?;
-    let writes = [Write::Create, Write::Update, Write::Patch, Write::Apply];
+    let writes = [
+        OptionsVerb::Create,
+        OptionsVerb::Update,
+        OptionsVerb::Patch,
+        OptionsVerb::Apply,
+    ];
     Some(writes.map(|write| options::read(&query, user_agent, write)))
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_cluster::Duty;
-use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
+use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
 use trireme_machinery::{ApiError, GroupResource, meta::ObjectMeta as _};
 use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
 
@@ -114,7 +114,7 @@ impl Controller for DefinitionCleanup {
         vec![self.definitions.registry().clone()]
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
         is_going.then(|| change.item.name().into()).into_iter().collect()
     }

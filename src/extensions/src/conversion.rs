@@ -9,7 +9,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_http::client::{
-    Body, Call, Client, Endpoint, Method, RemoteAnswer, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
+    Client, ClientTls, Endpoint, Method, OutboundBody, OutboundCall, RemoteAnswer, Request, TlsOptions, Trust, Uri,
+    header::CONTENT_TYPE,
 };
 use trireme_machinery::{
     ApiError, GroupVersion, Reason, WebhookStatus, webhook_address::WebhookAddress, webhook_answer::read_answer,
@@ -36,7 +37,7 @@ struct ConversionWebhook {
     client: Client,
     services: ServiceResolver,
     address: WebhookAddress,
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
     review_version: &'static str,
     schemas: Vec<(GroupVersion, Arc<VersionSchema>)>,
 }
@@ -67,7 +68,7 @@ impl ConverterSource for ConversionWebhooks {
             client: self.client.clone(),
             services: self.services.clone(),
             address,
-            tls: Tls::new(&options).map_err(|error| error.to_string())?,
+            tls: ClientTls::new(&options).map_err(|error| error.to_string())?,
             review_version: known.ok_or("the webhook knows no version of reviews that this server knows")?,
             schemas,
         }))
@@ -93,16 +94,16 @@ impl ConversionWebhook {
         let endpoint = self.endpoint().await?;
         let path = format!("{}?timeout=30s", self.address.path());
         let failed = |why: String| format!("Post \"{}{path}\": {why}", self.address.origin());
-        let mut request = Request::new(Body::from(bytes::Bytes::from(review.to_string())));
+        let mut request = Request::new(OutboundBody::from(bytes::Bytes::from(review.to_string())));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = path.parse::<Uri>().map_err(|error| failed(error.to_string()))?;
         let json = trireme_http::client::HeaderValue::from_static("application/json");
         request.headers_mut().insert(CONTENT_TYPE, json);
-        let call = Call {
+        let call = OutboundCall {
             tls: Some(self.tls.clone()),
             timeout: Some(PATIENCE),
             max_body_bytes: Some(MOST_BYTES),
-            ..Call::new(endpoint.clone(), request)
+            ..OutboundCall::new(endpoint.clone(), request)
         };
         let response = self
             .client

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_cluster::Duty;
-use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
+use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
 use trireme_machinery::{ApiError, Object, meta::ObjectMeta as _};
 use trireme_registry::{
     AnnouncedDefinitions, EventKind, OwnObjects, RegistryHandle, Revision, View,
@@ -304,7 +304,7 @@ impl Controller for DefinitionNames {
         vec![self.definitions.registry().clone()]
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         let is_open = change.kind == EventKind::Deleted || !change.item.is_terminating;
         is_open.then(|| change.item.name().into()).into_iter().collect()
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use trireme_cel::{Activation, Budget, Environment, EvalError, Program, RUNTIME_BUDGET, Value as CelValue};
 use trireme_machinery::{
     field::{Error, ErrorList, ErrorType, Path, shown},
-    schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeTable},
+    schema::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeTable},
 };
 
 use crate::structural::{Additional, JsonType, RuleText, Structural};
@@ -416,7 +416,7 @@ fn field(name: &str, shape: Shape) -> Field {
         presence: Presence::Pointer,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     }
 }

@@ -15,4 +15,4 @@ pub use fairness::{
     bootstrap_objects,
 };
 pub use handle::{Limiter, Seat};
-pub use max_in_flight::{ClassSeat, Limits, MaxInFlight, RequestKind};
+pub use max_in_flight::{ClassSeat, InFlightLimits, MaxInFlight, RequestKind};

@@ -18,7 +18,7 @@ use actix_web::{
 };
 use futures_util::stream;
 use trireme_http::server::{
-    AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, TrustedCas, start, tls_from_pem,
+    AppHandler, ConnectionLimits, ServerConfig, ServerLifecycle, ServerTls, TrustedCas, start, tls_from_pem,
 };
 
 const WORKERS: usize = 2;
@@ -55,7 +55,7 @@ fn read(directory: &Path) -> Outcome<Files> {
     Ok(Arc::new(files))
 }
 
-fn tls(directory: &Path) -> Outcome<Tls> {
+fn tls(directory: &Path) -> Outcome<ServerTls> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let certificate = made.cert.pem();
     fs::write(directory.join("floor.crt"), &certificate)?;
@@ -85,7 +85,7 @@ async fn serve(name: web::Path<String>, files: Data<HashMap<String, Bytes>>) -> 
     response.streaming(stream::iter(pieces))
 }
 
-fn serve_with_hyper(tls: Tls, files: Files) -> Outcome<()> {
+fn serve_with_hyper(tls: ServerTls, files: Files) -> Outcome<()> {
     let config = ServerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         workers: WORKERS,
@@ -93,7 +93,7 @@ fn serve_with_hyper(tls: Tls, files: Files) -> Outcome<()> {
         limits: ConnectionLimits::default(),
         watch_grace: Duration::ZERO,
     };
-    let running = start(&config, Lifecycle::new(), move || {
+    let running = start(&config, ServerLifecycle::new(), move || {
         let files = Data::from(files.clone());
         async move {
             let app = App::new().app_data(files).route("/{name}", web::get().to(serve));
@@ -107,7 +107,7 @@ fn serve_with_hyper(tls: Tls, files: Files) -> Outcome<()> {
     }
 }
 
-fn serve_with_actix(tls: Tls, files: Files) -> Outcome<()> {
+fn serve_with_actix(tls: ServerTls, files: Files) -> Outcome<()> {
     actix_rt::System::new().block_on(async {
         let app = move || {
             let files = Data::from(files.clone());

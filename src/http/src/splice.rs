@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{
     client,
-    server::{Ending, Upgraded},
+    server::{ConnectionEnding, Upgraded},
 };
 
 /// The time that either end may take to hear of the other's.
@@ -17,7 +17,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Passes bytes both ways until both ends are done, one of them breaks, or the client's connection is to end. Comes to the
 /// bytes that the client got.
-pub async fn splice(client: Upgraded, mut server: client::Upgraded, ending: Ending) -> u64 {
+pub async fn splice(client: Upgraded, mut server: client::UpgradedStream, ending: ConnectionEnding) -> u64 {
     let Upgraded {
         io: mut client,
         read_ahead,

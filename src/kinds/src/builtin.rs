@@ -13,12 +13,12 @@ use trireme_schema::{ApiSelection, ResourceData, StorageData, SubresourceData, V
 use crate::{
     admissionregistration, apiregistration, apiserverinternal, apps, autoscaling, autoscaling::scale::scale_columns,
     batch, certificates, coordination, core, deprecation, discovery, flowcontrol, generic, kind::Kind, networking,
-    node, policy, rbac, resource, scheduling, schemas, settings::Settings, storage, stored_versions, values::at,
+    node, policy, rbac, resource, scheduling, schemas, settings::KindSettings, storage, stored_versions, values::at,
 };
 
 /// Every built-in resource that is stored, but for those that are neither stable nor asked for. What two groups serve
 /// from one storage is one resource.
-pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
+pub fn resources(settings: &KindSettings) -> Vec<ResourceDefinition> {
     let own = trireme_schema::resources()
         .iter()
         .filter(|row| row.group != core::events::GROUP);
@@ -72,7 +72,7 @@ pub fn virtual_resources(apis: &ApiSelection) -> Vec<ResourceDefinition> {
 }
 
 /// All kinds as they declare themselves.
-fn declared(settings: &Settings) -> Vec<Kind> {
+fn declared(settings: &KindSettings) -> Vec<Kind> {
     let groups = [
         admissionregistration::kinds(),
         apiregistration::kinds(),

@@ -13,7 +13,7 @@ use trireme_schema::ApiSelection;
 use crate::pod_template::Capabilities;
 
 /// The part of the server's settings that the kinds depend on.
-pub struct Settings {
+pub struct KindSettings {
     /// The versions that are served.
     pub apis: ApiSelection,
     /// The prefix of all keys: `/registry`.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub tokens: TokenIssuer,
 }
 
-impl Settings {
+impl KindSettings {
     /// The capabilities that containers of this cluster may have.
     pub(crate) fn capabilities(&self) -> Capabilities {
         Capabilities {

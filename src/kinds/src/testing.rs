@@ -19,7 +19,7 @@ use trireme_registry::{
 use trireme_schema::ResourceData;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
-use crate::{TokenIssuer, kind::Kind, settings::Settings};
+use crate::{TokenIssuer, kind::Kind, settings::KindSettings};
 
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
@@ -216,14 +216,14 @@ pub(crate) fn selector() -> Value {
 }
 
 /// Settings of a server whose allocators have little to give, over a store of its own.
-pub(crate) fn settings() -> (TempDir, Settings) {
+pub(crate) fn settings() -> (TempDir, KindSettings) {
     let dir = TempDir::new().expect("a directory");
     let options = EmbeddedOptions {
         fsync: false,
         ..EmbeddedOptions::default()
     };
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
-    let settings = Settings {
+    let settings = KindSettings {
         apis: trireme_schema::ApiSelection::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,

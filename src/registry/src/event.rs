@@ -13,7 +13,7 @@ use crate::{event_kind::EventKind, item::Item};
 
 /// A change as the log keeps it.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct LogEvent {
     /// Counts the events of one resource on this replica, without gaps; several can share a revision.
     pub(crate) sequence: u64,
     /// The change.
@@ -33,7 +33,7 @@ struct Forms {
     left: OnceLock<Arc<Item>>,
 }
 
-impl Event {
+impl LogEvent {
     /// `item` was put in the place of `previous`.
     pub(crate) fn put(sequence: u64, item: Arc<Item>, previous: Option<Arc<Item>>) -> Self {
         let kind = if previous.is_some() {

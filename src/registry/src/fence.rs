@@ -18,7 +18,7 @@ use trireme_storage::{Compare, KeyValue, PutOptions, Storage, StorageError, Writ
 
 /// A fence that was raised. Clones are the same fence.
 #[derive(Clone)]
-pub struct Fence(Arc<FenceState>);
+pub struct WriteFence(Arc<FenceState>);
 
 struct FenceState {
     duty: String,
@@ -26,13 +26,13 @@ struct FenceState {
     refused: watch::Sender<bool>,
 }
 
-impl fmt::Debug for Fence {
+impl fmt::Debug for WriteFence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.at.fmt(f)
     }
 }
 
-impl Fence {
+impl WriteFence {
     /// Returns when a write was refused because of this fence: its holder was deposed.
     pub async fn refused(&self) {
         // The sender lives in `self`.
@@ -96,7 +96,7 @@ impl Fences {
     ///
     /// # Errors
     /// [`FenceError::Deposed`], and all that can be wrong with a write. It may be tried again after all others.
-    pub async fn raise(&self, duty: &str, token: u64) -> Result<Fence, FenceError> {
+    pub async fn raise(&self, duty: &str, token: u64) -> Result<WriteFence, FenceError> {
         let key = self.key(duty);
         let (mut found, _) = self.store.get(&key, None).await?;
         loop {
@@ -109,7 +109,7 @@ impl Fences {
             match at {
                 Ok(mod_revision) => {
                     let key: Arc<str> = key.into();
-                    return Ok(Fence(Arc::new(FenceState {
+                    return Ok(WriteFence(Arc::new(FenceState {
                         duty: duty.to_owned(),
                         at: trireme_storage::Fence {
                             key,

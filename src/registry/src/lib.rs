@@ -64,12 +64,12 @@ pub use definition::{
     StorageMediaType, SubresourceDefinition, SubresourceKind,
 };
 pub use director::{
-    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
-    ServedResource, VirtualCall, VirtualResource,
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, ResourceLookup, ResourceToServe,
+    Route, ServedResource, VirtualCall, VirtualResource,
 };
 pub use documents::Documents;
 pub use event_kind::EventKind;
-pub use fence::{Fence, FenceError, Fences};
+pub use fence::{FenceError, Fences, WriteFence};
 pub use item::{Item, ItemKey};
 pub use key_locks::RegistryError;
 pub use known_kinds::KnownKinds;

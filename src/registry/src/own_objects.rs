@@ -10,7 +10,7 @@ use trireme_machinery::{ApiError, Reason};
 
 use crate::{
     director::ResourceLookup,
-    fence::Fence,
+    fence::WriteFence,
     item::{Item, parse},
     registry::RegistryHandle,
     request::{
@@ -24,7 +24,7 @@ use crate::{
 pub struct OwnObjects {
     registry: RegistryHandle,
     field_manager: &'static str,
-    fence: Option<Fence>,
+    fence: Option<WriteFence>,
 }
 
 impl OwnObjects {
@@ -39,7 +39,7 @@ impl OwnObjects {
 
     /// The same objects, written only as long as the fence holds.
     #[must_use]
-    pub fn under(&self, fence: &Fence) -> Self {
+    pub fn under(&self, fence: &WriteFence) -> Self {
         Self {
             fence: Some(fence.clone()),
             ..self.clone()

@@ -15,7 +15,7 @@ use trireme_machinery::{
 };
 use trireme_storage::Revision;
 
-use crate::{audit_notes::AuditNotes, fence::Fence, item::Item, trace::Trace};
+use crate::{audit_notes::AuditNotes, fence::WriteFence, item::Item, trace::Trace};
 
 /// The user of a request (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub struct Target {
     /// What the audit log is told; off for what is not recorded.
     pub audit: AuditNotes,
     /// Write only as long as this holds: for the server's own work that one replica at a time does.
-    pub fence: Option<Fence>,
+    pub fence: Option<WriteFence>,
     /// Until when a write may wait for its key and for admission; what the server does on its own account has all the time.
     pub deadline: Option<Instant>,
 }

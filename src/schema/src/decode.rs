@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
-use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+use trireme_machinery::schema::{
+    Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
+};
 
 use crate::{short_name, unpublished};
 
@@ -130,9 +132,9 @@ fn presence(letter: &str) -> Option<Presence> {
     })
 }
 
-fn patch(strategies: &str, key: &str) -> Patch {
+fn patch(strategies: &str, key: &str) -> PatchStrategy {
     let named = |strategy| strategies.split(',').any(|part| part == strategy);
-    Patch {
+    PatchStrategy {
         merge: named("merge"),
         replace: named("replace"),
         retain_keys: named("retainKeys"),

@@ -16,7 +16,7 @@ const ALL: [&str; 8] = [
 ];
 
 #[derive(Default)]
-struct Group {
+struct DiscoveredGroup {
     name: String,
     priority: i32,
     /// Name, priority, and the group's priority in the version.
@@ -42,7 +42,7 @@ pub fn resource(group: &str, plural: &str) -> Option<&'static ResourceData> {
 /// # Panics
 /// If a line does not follow the form.
 fn read(text: &str) -> Vec<ResourceData> {
-    let mut group = Group::default();
+    let mut group = DiscoveredGroup::default();
     let mut resources = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -60,7 +60,7 @@ fn read(text: &str) -> Vec<ResourceData> {
     resources
 }
 
-fn read_group(name: &str, priority: &str, versions: &[&str]) -> Option<Group> {
+fn read_group(name: &str, priority: &str, versions: &[&str]) -> Option<DiscoveredGroup> {
     let group_priority = priority.parse().ok()?;
     let versions = versions.iter().map(|version| {
         let (name, priority) = version.split_once('=')?;
@@ -70,7 +70,7 @@ fn read_group(name: &str, priority: &str, versions: &[&str]) -> Option<Group> {
         };
         Some((name.to_owned(), priority.parse().ok()?, of_group))
     });
-    Some(Group {
+    Some(DiscoveredGroup {
         name: group_name(name),
         priority: group_priority,
         versions: versions.collect::<Option<_>>()?,
@@ -82,7 +82,7 @@ fn group_name(name: &str) -> String {
 }
 
 fn read_resource(
-    group: &Group,
+    group: &DiscoveredGroup,
     plural: &str,
     kind: &str,
     namespaced: bool,
@@ -118,7 +118,7 @@ fn read_resource(
 }
 
 /// The versions of a group that a resource has: the `named` ones, or those that are stable.
-fn read_versions(group: &Group, kind: &str, named: &str, gate: &str) -> Vec<VersionData> {
+fn read_versions(group: &DiscoveredGroup, kind: &str, named: &str, gate: &str) -> Vec<VersionData> {
     let all = group
         .versions
         .iter()
@@ -182,7 +182,7 @@ fn subresource(text: &str, own_kind: &str) -> SubresourceData {
     }
 }
 
-fn storage(group: &Group, versions: &[VersionData], prefix: &str, stored: &str, plural: &str) -> StorageData {
+fn storage(group: &DiscoveredGroup, versions: &[VersionData], prefix: &str, stored: &str, plural: &str) -> StorageData {
     let (stored_group, version) = match stored.split_once('/') {
         Some((group, version)) => (group_name(group), version),
         None => (

@@ -1,7 +1,9 @@
 //! The types of answers that OpenAPI documents do not show, so that `types.txt` has none of them: objects reduced to their
 //! metadata, and discovery in one document.
 
-use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+use trireme_machinery::schema::{
+    Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
+};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const DISCOVERY: &str = "io.k8s.api.apidiscovery.v2";
@@ -125,7 +127,7 @@ fn field((name, tag, presence, form): &FieldRow) -> Field {
         presence: *presence,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: *tag,
     }
 }

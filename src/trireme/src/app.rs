@@ -15,8 +15,8 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_audit::AuditSink;
-use trireme_duties::{Identity, Presence};
-use trireme_http::server::Running;
+use trireme_duties::{Presence, ReplicaIdentity};
+use trireme_http::server::RunningServer;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
 
@@ -30,9 +30,9 @@ use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::reload::Reloader;
-use crate::replicas::{Facts, Observed};
+use crate::replicas::{GroupFacts, Observed};
 use crate::resources;
-use crate::settings::{Settings, Shutdown, Store, StoreKind};
+use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
@@ -60,7 +60,7 @@ pub(crate) struct App {
     director: DirectorHandle,
     first_objects: [FirstObjects; 3],
     views: Views,
-    edge: Running,
+    edge: RunningServer,
     spans: Option<OtlpSpans>,
     audit: AuditSink,
     presence: Option<Presence>,
@@ -102,7 +102,7 @@ impl App {
             .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
         let hostname = hostname().unwrap_or_else(|| "localhost".to_owned());
-        let identity = Identity::on(&hostname);
+        let identity = ReplicaIdentity::on(&hostname);
         let duties = Duties {
             system: &system,
             served: &served,
@@ -136,7 +136,7 @@ impl App {
         let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
-            Facts {
+            GroupFacts {
                 group: membership.as_ref().map(Membership::changes),
                 leases: duties.leases,
                 director: director.clone(),
@@ -310,7 +310,7 @@ fn hostname() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-async fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
+async fn open_store(store: &StoreSettings, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
     match &store.kind {
         StoreKind::Embedded { fsync } => {
             let options = EmbeddedOptions {

@@ -25,7 +25,7 @@ pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>, interval: Dur
 
 /// The version of the key at the last interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct SeenVersion {
     /// When the key was written last; 0 if it is not there.
     written: Revision,
     /// Where the store was then.
@@ -51,7 +51,7 @@ async fn compact_for_ever(store: Arc<dyn Storage>, clock: Clock, interval: Durat
 }
 
 /// Writes the key if nobody has done so since it was seen; says how it is now.
-async fn take_turn(store: &dyn Storage, seen: Option<Seen>) -> Result<Seen, StorageError> {
+async fn take_turn(store: &dyn Storage, seen: Option<SeenVersion>) -> Result<SeenVersion, StorageError> {
     let compare = match seen.map_or(0, |seen| seen.written) {
         0 => Compare::Absent,
         written => Compare::ModRevision(written),
@@ -59,12 +59,12 @@ async fn take_turn(store: &dyn Storage, seen: Option<Seen>) -> Result<Seen, Stor
     let horizon = seen.map_or(0, |seen| seen.store);
     let value = Bytes::from(horizon.to_string());
     match store.put(KEY, value, compare, PutOptions::default()).await? {
-        WriteOutcome::Committed(revision) => Ok(Seen {
+        WriteOutcome::Committed(revision) => Ok(SeenVersion {
             written: revision,
             store: revision,
             horizon,
         }),
-        WriteOutcome::Conflict(current) => Ok(Seen {
+        WriteOutcome::Conflict(current) => Ok(SeenVersion {
             written: current.as_ref().map_or(0, |entry| entry.mod_revision),
             store: store.read_index().await?,
             horizon: current.map_or(0, |entry| said_in(&entry.value)),

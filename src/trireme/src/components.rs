@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use trireme_auth::BoxFuture;
-use trireme_edge::components::{Components, Health};
-use trireme_http::client::{Body, Call, Client, ClientError, Endpoint, Request, Tls, TlsOptions, Trust, Uri};
+use trireme_edge::components::{ComponentHealth, Components};
+use trireme_http::client::{
+    Client, ClientError, ClientTls, Endpoint, OutboundBody, OutboundCall, Request, TlsOptions, Trust, Uri,
+};
 
 use crate::probe::StoreProbe;
 
@@ -31,7 +33,7 @@ impl Components for OnThisMachine {
         &NAMES
     }
 
-    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health> {
+    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, ComponentHealth> {
         Box::pin(async move {
             match name {
                 "controller-manager" => probe(&self.client, 10257).await,
@@ -43,13 +45,13 @@ impl Components for OnThisMachine {
 }
 
 /// Asks whoever listens at a port of the loopback for its health. They make their own certificates.
-async fn probe(client: &Client, port: u16) -> Health {
+async fn probe(client: &Client, port: u16) -> ComponentHealth {
     let server = format!("https://127.0.0.1:{port}");
     match ask(client, &server).await {
-        Ok((200..400, body)) => Health {
+        Ok((200..400, body)) => ComponentHealth {
             is_healthy: true,
             message: String::from_utf8_lossy(&body).chars().take(MOST_CHARS).collect(),
-            ..Health::default()
+            ..ComponentHealth::default()
         },
         Ok((code, _)) => unhealthy(format!("HTTP probe failed with statuscode: {code}")),
         Err(error) => unhealthy(format!("Get \"{}/healthz\": {}", server, why(port, &error))),
@@ -61,13 +63,13 @@ async fn ask(client: &Client, server: &str) -> Result<(u16, Bytes), ClientError>
         trust: Trust::Anybody,
         ..TlsOptions::default()
     };
-    let mut request = Request::new(Body::empty());
+    let mut request = Request::new(OutboundBody::empty());
     *request.uri_mut() = Uri::from_static("/healthz");
-    let call = Call {
-        tls: Tls::new(&options).ok(),
+    let call = OutboundCall {
+        tls: ClientTls::new(&options).ok(),
         timeout: Some(PATIENCE),
         max_body_bytes: Some(MOST_BYTES),
-        ..Call::new(Endpoint::parse(server)?, request)
+        ..OutboundCall::new(Endpoint::parse(server)?, request)
     };
     let response = client.send(call).await?;
     let code = response.status().as_u16();
@@ -84,23 +86,23 @@ fn why(port: u16, error: &ClientError) -> String {
     }
 }
 
-fn unhealthy(message: String) -> Health {
-    Health {
+fn unhealthy(message: String) -> ComponentHealth {
+    ComponentHealth {
         message,
-        ..Health::default()
+        ..ComponentHealth::default()
     }
 }
 
-fn of_store(checked: Result<(), String>) -> Health {
+fn of_store(checked: Result<(), String>) -> ComponentHealth {
     match checked {
-        Ok(()) => Health {
+        Ok(()) => ComponentHealth {
             is_healthy: true,
             message: "ok".to_owned(),
-            ..Health::default()
+            ..ComponentHealth::default()
         },
-        Err(error) => Health {
+        Err(error) => ComponentHealth {
             error,
-            ..Health::default()
+            ..ComponentHealth::default()
         },
     }
 }

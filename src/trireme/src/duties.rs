@@ -9,8 +9,8 @@ use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
-    ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector, Identity, KubernetesEndpoints,
-    KubernetesService, NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher,
+    ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector, KubernetesEndpoints,
+    KubernetesService, NamespaceDeletion, Presence, RepairReservations, ReplicaIdentity, Reservations, RootCaPublisher,
     SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_flow::BootstrapObject;
@@ -28,7 +28,7 @@ pub(crate) struct Duties<'a> {
     pub(crate) served: &'a Served,
     pub(crate) settings: &'a Settings,
     /// This server among others.
-    pub(crate) identity: Identity,
+    pub(crate) identity: ReplicaIdentity,
     /// Where all replicas say how they can be reached.
     pub(crate) announced: AnnouncedAddresses,
     /// The fence against writes of the duty's holder before.
@@ -44,14 +44,14 @@ pub(crate) struct Duties<'a> {
 }
 
 /// The lease of each duty that this replica would do.
-type Leases = Vec<(Duty, LeaseWatch)>;
+type DutyLeases = Vec<(Duty, LeaseWatch)>;
 
 /// The components that have been started.
 pub(crate) struct Started {
     /// This replica's address among those that pods are led to, if it has one.
     pub(crate) presence: Option<Presence>,
     /// The lease of each duty.
-    pub(crate) leases: Leases,
+    pub(crate) leases: DutyLeases,
 }
 
 impl Duties<'_> {
@@ -67,7 +67,7 @@ impl Duties<'_> {
         registry(&self.served.director, "", resource)
     }
 
-    fn start_own(&self) -> Result<Leases, ResourcesError> {
+    fn start_own(&self) -> Result<DutyLeases, ResourcesError> {
         let flow = |resource| registry(&self.served.director, "flowcontrol.apiserver.k8s.io", resource);
         let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
         let blocks = &self.settings.service_cluster_ip_ranges;
@@ -149,7 +149,7 @@ impl Duties<'_> {
     }
 
     /// Says that this replica is there, and keeps what others have said.
-    fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
+    fn start_presence(&self, begun: &mut DutyLeases) -> Result<Option<Presence>, ResourcesError> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), self.identity.clone());
         begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));

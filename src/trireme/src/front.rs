@@ -13,7 +13,7 @@ use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Reviewers, Rooms, VersionInfo};
 use trireme_http::client::{Client, ClientSettings};
-use trireme_http::server::{Running, Tls, TlsProvider, TrustedCas, tls_from_pem};
+use trireme_http::server::{RunningServer, ServerTls, TlsProvider, TrustedCas, tls_from_pem};
 use trireme_machinery::GroupResource;
 use x509_parser::pem::Pem;
 
@@ -89,7 +89,7 @@ pub(crate) async fn start(
     served: &Served,
     watched: Watched,
     telemetry: Telemetry,
-) -> Result<Running, BuildError> {
+) -> Result<RunningServer, BuildError> {
     warn_of_gates(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
@@ -233,10 +233,10 @@ fn share_a_certificate(clients: &[Vec<u8>], proxies: &[Vec<u8>]) -> bool {
 }
 
 /// The certificates of now, for every new connection.
-struct Certificates(Current<Tls>);
+struct Certificates(Current<ServerTls>);
 
 impl TlsProvider for Certificates {
-    fn current(self: Arc<Self>) -> Arc<Tls> {
+    fn current(self: Arc<Self>) -> Arc<ServerTls> {
         self.0.load_full()
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Membership {
     tasks: Tasks,
     clock: Clock,
     /// The task that all of it runs in.
-    _runtime: Ending,
+    _runtime: RuntimeEnding,
 }
 
 impl Membership {
@@ -86,7 +86,7 @@ impl Membership {
         let name = config.name.clone();
         let (ours, its_clock) = (tasks.clone(), clock.clone());
         let starting = runtime.spawn(async move { Group::start(config, &ours, its_clock).await });
-        let runtime = Ending(Some(runtime));
+        let runtime = RuntimeEnding(Some(runtime));
         let started = starting.await;
         let group = started.map_err(GroupError::Panicked)??;
         Ok(Self {
@@ -163,9 +163,9 @@ fn certificates(contents: &[Vec<u8>]) -> PeerCertificates {
 }
 
 /// Ends its runtime without waiting for it: to drop one waits, which async code must not.
-struct Ending(Option<Runtime>);
+struct RuntimeEnding(Option<Runtime>);
 
-impl Drop for Ending {
+impl Drop for RuntimeEnding {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use trireme_http::client::{Identity, RemoteServer, RemoteServerError, TlsOptions, Trust};
+use trireme_http::client::{ClientIdentity, RemoteServer, RemoteServerError, TlsOptions, Trust};
 use trireme_machinery::yaml;
 
 /// The server of the current context, and the user.
@@ -24,7 +24,7 @@ pub(crate) struct Kubeconfig {
     /// True if the server is not to be verified.
     pub(crate) skips_verification: bool,
     /// A client certificate and its key, PEM.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<ClientIdentity>,
     /// The value of the header `Authorization`.
     pub(crate) authorization: Option<String>,
 }
@@ -145,7 +145,7 @@ impl KubeconfigFile {
             ca,
             server_name: text(cluster, "tls-server-name"),
             skips_verification,
-            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+            identity: identity.map(|(certificate, key)| ClientIdentity { certificate, key }),
             authorization: self.authorization(user)?,
         })
     }
@@ -250,7 +250,7 @@ current-context: x
             TlsOptions {
                 trust: Trust::Ca(b"CA".to_vec()),
                 server_name: Some("b".to_owned()),
-                identity: Some(Identity {
+                identity: Some(ClientIdentity {
                     certificate: b"CRT".to_vec(),
                     key: b"KEY".to_vec()
                 }),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_edge::follow_flow_control;
-use trireme_flow::{Limiter, Limits, MaxInFlight, PriorityAndFairness};
+use trireme_flow::{InFlightLimits, Limiter, MaxInFlight, PriorityAndFairness};
 use trireme_registry::{DirectorHandle, Readiness};
 
 use crate::build_error::BuildError;
@@ -40,7 +40,7 @@ pub(crate) fn start(
             view: Some(view),
         });
     }
-    let limits = Limits {
+    let limits = InFlightLimits {
         read_only: limits.requests_inflight.unwrap_or(usize::MAX),
         mutating: limits.mutating_requests_inflight.unwrap_or(usize::MAX),
     };

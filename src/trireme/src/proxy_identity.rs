@@ -7,7 +7,7 @@
 use trireme_aggregation::ProxyIdentity;
 use trireme_auth::FrontProxyHeaders;
 use trireme_duties::FrontProxies;
-use trireme_http::client::{Identity, Tls, TlsOptions, Trust};
+use trireme_http::client::{ClientIdentity, ClientTls, TlsOptions, Trust};
 
 use crate::build_error::BuildError;
 use crate::pki::{FRONT_PROXY, Pki};
@@ -28,7 +28,7 @@ pub(crate) fn load(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Resu
     };
     files.load("proxy-client", paths, |contents| {
         let [certificate, key] = contents else { return Ok(None) };
-        let identity = Some(Identity {
+        let identity = Some(ClientIdentity {
             certificate: certificate.clone(),
             key: key.clone(),
         });
@@ -37,7 +37,7 @@ pub(crate) fn load(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Resu
             identity: identity.clone(),
             ..TlsOptions::default()
         };
-        Tls::new(&options).map_err(BuildError::ProxyClient)?;
+        ClientTls::new(&options).map_err(BuildError::ProxyClient)?;
         Ok(identity)
     })
 }

@@ -40,13 +40,13 @@ struct Source {
     judged: u64,
     /// Another content that the last look found.
     unsettled: Option<u64>,
-    replace: Box<Replace>,
+    replace: Box<ReplaceContents>,
     /// Counts reloads by kube-apiserver's names as well.
     controller: Option<ConfigController>,
 }
 
 /// Puts what is made of contents in the place of what was made before.
-type Replace = dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send;
+type ReplaceContents = dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send;
 
 impl Reloader {
     /// Makes something of the contents of files, now and whenever they change.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use trireme_actors::ActorSystem;
 use trireme_cluster::{ChangeError, Duty, LeaseWatch, ReplicaId, Status};
-use trireme_edge::replicas::{DutyView, MemberView, Replicas, ResourceView, StoreView, View};
+use trireme_edge::replicas::{DutyView, GroupView, MemberView, Replicas, ResourceView, StoreView};
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{DirectorHandle, RegistryHandle};
 
@@ -23,10 +23,10 @@ type Changing = std::pin::Pin<Box<dyn Future<Output = Result<(), ApiError>> + Se
 
 /// See the module's header. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Observed(Arc<Facts>);
+pub(crate) struct Observed(Arc<GroupFacts>);
 
 /// Where the facts come from.
-pub(crate) struct Facts {
+pub(crate) struct GroupFacts {
     /// The group; `None` for a replica that is alone.
     pub(crate) group: Option<Changes>,
     /// Every duty that this replica would do.
@@ -39,7 +39,7 @@ pub(crate) struct Facts {
 
 impl Observed {
     /// Starts to tell metrics of the facts.
-    pub(crate) fn start(system: &ActorSystem, facts: Facts) -> Self {
+    pub(crate) fn start(system: &ActorSystem, facts: GroupFacts) -> Self {
         let observed = Self(Arc::new(facts));
         let told = observed.clone();
         let _ = system
@@ -99,7 +99,7 @@ impl Observed {
         })
     }
 
-    fn group_view(&self, changes: &Changes) -> View {
+    fn group_view(&self, changes: &Changes) -> GroupView {
         let status = changes.group.status();
         let held: Vec<DutyView> = self.own_duties().filter(|duty| duty.held).collect();
         let is_held = |name: &str| held.iter().any(|duty| duty.duty == name);
@@ -117,7 +117,7 @@ impl Observed {
             token: (duty.token > 0).then_some(duty.token),
             held: is_held(&duty.duty),
         });
-        View {
+        GroupView {
             group: Some(changes.name.clone()),
             replica: Some(status.replica.to_string()),
             leader: known(status.leader),
@@ -130,8 +130,8 @@ impl Observed {
         }
     }
 
-    fn alone_view(&self) -> View {
-        View {
+    fn alone_view(&self) -> GroupView {
+        GroupView {
             group: None,
             replica: None,
             leader: None,
@@ -191,7 +191,7 @@ impl Observed {
 }
 
 impl Replicas for Observed {
-    fn view(&self) -> View {
+    fn view(&self) -> GroupView {
         match &self.0.group {
             Some(changes) => self.group_view(changes),
             None => self.alone_view(),

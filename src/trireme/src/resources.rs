@@ -8,11 +8,12 @@ use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_http::client::{BreakerSettings, Client, ClientSettings};
-use trireme_kinds::{Settings as KindSettings, TokenIssuer};
+use trireme_kinds::{KindSettings, TokenIssuer};
 use trireme_machinery::GroupResource;
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
-    RegistryHandle, Resource, ResourceDefinition, ServiceResolver, StoreWatcherOptions, TimeToLive, VirtualResource,
+    RegistryHandle, ResourceDefinition, ResourceToServe, ServiceResolver, StoreWatcherOptions, TimeToLive,
+    VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange, ServiceRanges},
 };
 use trireme_schema::ApiSelection;
@@ -170,7 +171,7 @@ pub(crate) async fn serve_virtual(
         let mut handlers = handlers.iter();
         let handler = handlers.find(|(resource, _)| *resource == definition.resource);
         let (_, handler) = handler.ok_or_else(|| ResourcesError::NoHandler(definition.resource.clone()))?;
-        resources.push(Resource::Virtual(Arc::new(definition), handler.clone()));
+        resources.push(ResourceToServe::Virtual(Arc::new(definition), handler.clone()));
     }
     director.install(resources).await?;
     Ok(())

@@ -20,7 +20,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span as SdkSpan,
 };
-use trireme_edge::spans::{Caller, Done, Span, Spans};
+use trireme_edge::spans::{Done, Span, SpanFacts, Spans};
 
 use crate::settings::Tracing;
 
@@ -88,7 +88,7 @@ impl OtlpSpans {
 }
 
 impl Spans for OtlpSpans {
-    fn begin(&self, caller: Caller<'_>) -> Option<Box<dyn Span>> {
+    fn begin(&self, caller: SpanFacts<'_>) -> Option<Box<dyn Span>> {
         let mut builder = SpanBuilder::from_name("")
             .with_kind(SpanKind::Server)
             .with_start_time(caller.came);
@@ -102,7 +102,7 @@ impl Spans for OtlpSpans {
         };
         let span = self.tracer.build_with_context(builder, &context);
         let open = |span| -> Box<dyn Span> {
-            Box::new(Open {
+            Box::new(OpenSpan {
                 span,
                 came: caller.came,
             })
@@ -112,12 +112,12 @@ impl Spans for OtlpSpans {
 }
 
 /// A sampled request.
-struct Open {
+struct OpenSpan {
     span: SdkSpan,
     came: SystemTime,
 }
 
-impl Span for Open {
+impl Span for OpenSpan {
     fn end(self: Box<Self>, request: Done<'_>) {
         let Self { mut span, came } = *self;
         span.update_name(request.name);
@@ -143,7 +143,7 @@ impl Span for Open {
 }
 
 /// The headers of a trace, as the propagator asks for them.
-struct Headers<'a>(&'a Caller<'a>);
+struct Headers<'a>(&'a SpanFacts<'a>);
 
 impl Extractor for Headers<'_> {
     fn get(&self, name: &str) -> Option<&str> {

@@ -8,7 +8,7 @@ use std::io;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-use crate::settings::{Log, LogFormat};
+use crate::settings::{LogFormat, LoggingSettings};
 
 /// Seconds; finer than kube-apiserver's near 1 ms, where answers from memory lie.
 const LATENCY_BUCKETS: &[f64] = &[
@@ -24,7 +24,7 @@ fn transformation_buckets() -> Vec<f64> {
 }
 
 /// Sends logs to standard error from now on.
-pub(crate) fn start_logs(log: Log) {
+pub(crate) fn start_logs(log: LoggingSettings) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(directives(log.verbosity)))
         .with_writer(io::stderr)

@@ -20,11 +20,11 @@ use trireme_aggregation::{RemoteServers, RemoteSettings};
 use trireme_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, Rejected};
 use trireme_edge::{
     Edge, EdgeConfig, Health, Rooms,
-    replicas::{Replicas, StoreView, View},
+    replicas::{GroupView, Replicas, StoreView},
 };
-use trireme_flow::{Limiter, Limits, MaxInFlight};
-use trireme_http::server::{Running, TrustedCas, tls_from_pem};
-use trireme_kinds::{Settings, TokenIssuer};
+use trireme_flow::{InFlightLimits, Limiter, MaxInFlight};
+use trireme_http::server::{RunningServer, TrustedCas, tls_from_pem};
+use trireme_kinds::{KindSettings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
     DirectorHandle, PublishedSurface, Registries, ResourceDefinition, ServiceResolver, StorageMediaType,
@@ -62,8 +62,8 @@ impl Authorizer for Everybody {
 struct Alone;
 
 impl Replicas for Alone {
-    fn view(&self) -> View {
-        View {
+    fn view(&self) -> GroupView {
+        GroupView {
             group: None,
             replica: None,
             leader: None,
@@ -157,15 +157,15 @@ async fn connect(etcd: &Etcd) -> Arc<dyn Storage> {
 pub(super) struct Replica {
     pub(super) director: DirectorHandle,
     pub(super) converted: Converted,
-    edge: Running,
+    edge: RunningServer,
     system: ActorSystem,
     scratch: TempDir,
 }
 
-fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
+fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> KindSettings {
     let addresses = ServiceRanges::fixed(["10.96.0.0/24".parse().expect("a range")]);
     let ports = "30000-30009".parse().expect("a range");
-    Settings {
+    KindSettings {
         apis: trireme_kinds::ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
@@ -318,7 +318,7 @@ pub(super) async fn eventually(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
+fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("it can sign itself");
@@ -329,7 +329,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         workers: 1,
         ..EdgeConfig::new(listen, Arc::new(tls.expect("sound TLS settings")))
     };
-    let limits = Limits {
+    let limits = InFlightLimits {
         read_only: 100,
         mutating: 100,
     };

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupResource, GroupVersion,
-    schema::{Field, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+    schema::{Field, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
 };
 use trireme_registry::{Column, Converter, OpenApiFragment, ResourceDefinition, SchemaSource, ServedVersion, Strategy};
 
@@ -87,7 +87,7 @@ fn field(name: &str, shape: Shape) -> Field {
         presence: Presence::OmitZero,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     }
 }

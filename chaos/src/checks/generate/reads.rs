@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use rand::Rng;
 
-use super::{MS, Pending, REPLICAS, World, item, key};
+use super::{GeneratedWorld, MS, Pending, REPLICAS, item, key};
 use crate::{
     checks::ledger::selects,
-    history::{BALANCER, Item, Key, ListPage, Op, Outcome, Revision, Verb},
+    history::{BALANCER, Key, ListedItem, Op, Outcome, RecordedPage, Revision, Verb},
 };
 
-impl World {
+impl GeneratedWorld {
     /// The objects at a revision, in etcd's order.
-    pub(super) fn state(&self, key: &Key, selector: &BTreeMap<String, String>, revision: Revision) -> Vec<Item> {
+    pub(super) fn state(&self, key: &Key, selector: &BTreeMap<String, String>, revision: Revision) -> Vec<ListedItem> {
         let mut state = BTreeMap::new();
         for entry in self.log.iter().filter(|entry| entry.revision <= revision) {
             match selects(key, selector, entry) && entry.key.resource == key.resource {
@@ -83,7 +83,7 @@ impl World {
         let size = if self.rng.random_bool(0.3) { 3 } else { 1000 };
         // Now and then a chain is given up.
         let pages = if self.rng.random_bool(0.2) { 1 } else { usize::MAX };
-        let mut chunks: Vec<_> = items.chunks(size).map(<[Item]>::to_vec).collect();
+        let mut chunks: Vec<_> = items.chunks(size).map(<[ListedItem]>::to_vec).collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
         }
@@ -97,7 +97,7 @@ impl World {
                 (op.seq, op.attempt) = (self.seq, format!("attempt-{}", self.seq));
                 (op.called, op.returned) = (before + MS, before + 5 * MS);
             }
-            op.list = Some(ListPage {
+            op.list = Some(RecordedPage {
                 chain: format!("chain-{}", first.seq),
                 page: u32::try_from(page).expect("few pages"),
                 last: page + 1 == all,

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use rand::Rng;
 
-use super::{COMPACTED_AT, ENDED, MS, SLOW, World, item, key};
+use super::{COMPACTED_AT, ENDED, GeneratedWorld, MS, SLOW, item, key};
 use crate::{
     checks::ledger::selects,
     history::{
-        CacheRecord, EventKind, Item, Key, Nanos, Revision, SECOND, StreamEnd, TruthEntry, WatchEnd, WatchEvent,
-        WatchRecord, WatchStart,
+        CacheRecord, Key, ListedItem, Nanos, RecordKind, Revision, SECOND, StreamEnd, TruthEntry, WatchEnd, WatchEvent,
+        WatchOpened, WatchRecord,
     },
 };
 
 /// Where a watch begins and ends.
-struct Plan {
+struct StreamPlan {
     client: &'static str,
     selector: BTreeMap<String, String>,
     /// `None` for one that begins with the state.
@@ -26,10 +26,10 @@ struct Plan {
     hops: Option<u32>,
 }
 
-pub(super) fn watch(world: &mut World) {
+pub(super) fn watch(world: &mut GeneratedWorld) {
     let front = BTreeMap::from([("tier".to_owned(), "front".to_owned())]);
     let all = BTreeMap::new;
-    let plan = |client, selector, from, begins, ends| Plan {
+    let plan = |client, selector, from, begins, ends| StreamPlan {
         client,
         selector,
         from,
@@ -38,7 +38,7 @@ pub(super) fn watch(world: &mut World) {
         reads_per_second: None,
         hops: None,
     };
-    let whole_run = |client, selector| Plan {
+    let whole_run = |client, selector| StreamPlan {
         hops: Some(40),
         ..plan(client, selector, Some(1), 0, ENDED)
     };
@@ -50,7 +50,7 @@ pub(super) fn watch(world: &mut World) {
         world,
         plan("watch-past", all(), Some(2), COMPACTED_AT + 100 * MS, ENDED),
     );
-    let slow = Plan {
+    let slow = StreamPlan {
         reads_per_second: Some(1000),
         ..plan("watch-slow", all(), Some(world.committed_by(SLOW.0)), SLOW.0, SLOW.1)
     };
@@ -58,16 +58,16 @@ pub(super) fn watch(world: &mut World) {
     refused(world);
 }
 
-impl World {
+impl GeneratedWorld {
     pub(super) fn committed_by(&self, at: Nanos) -> Revision {
         let entries = self.log.iter().filter(|entry| entry.at < at);
         entries.map(|entry| entry.revision).max().unwrap_or(1)
     }
 
-    fn open(&mut self, plan: &Plan, from_rv: Option<Revision>, at: Nanos) -> u64 {
+    fn open(&mut self, plan: &StreamPlan, from_rv: Option<Revision>, at: Nanos) -> u64 {
         self.seq += 1;
         let replica = ["r1", "r3"][self.rng.random_range(0..2)];
-        self.history.watches.push(WatchRecord::Start(WatchStart {
+        self.history.watches.push(WatchRecord::Start(WatchOpened {
             client: plan.client.to_owned(),
             stream: self.seq,
             replica: replica.to_owned(),
@@ -89,7 +89,7 @@ impl World {
         }));
     }
 
-    fn event(&mut self, stream: u64, kind: EventKind, rv: Revision, object: Item, at: Nanos) {
+    fn event(&mut self, stream: u64, kind: RecordKind, rv: Revision, object: ListedItem, at: Nanos) {
         self.history.watches.push(WatchRecord::Event(WatchEvent {
             stream,
             kind,
@@ -106,17 +106,17 @@ fn all_configmaps() -> Key {
 }
 
 /// The event that a selector makes of a change.
-fn kind(selector: &BTreeMap<String, String>, before: Option<&TruthEntry>, now: &TruthEntry) -> Option<EventKind> {
+fn kind(selector: &BTreeMap<String, String>, before: Option<&TruthEntry>, now: &TruthEntry) -> Option<RecordKind> {
     let seen = |entry: &TruthEntry| selects(&all_configmaps(), selector, entry);
     match (before.is_some_and(seen), seen(now)) {
-        (false, true) => Some(EventKind::Added),
-        (true, true) => Some(EventKind::Modified),
-        (true, false) => Some(EventKind::Deleted),
+        (false, true) => Some(RecordKind::Added),
+        (true, true) => Some(RecordKind::Modified),
+        (true, false) => Some(RecordKind::Deleted),
         (false, false) => None,
     }
 }
 
-fn follow(world: &mut World, plan: Plan) {
+fn follow(world: &mut GeneratedWorld, plan: StreamPlan) {
     let mut stream = world.open(&plan, plan.from, plan.begins);
     let mut reached = plan.from.unwrap_or(0);
     let mut now = plan.begins;
@@ -124,13 +124,13 @@ fn follow(world: &mut World, plan: Plan) {
         reached = world.committed_by(plan.begins);
         now += MS;
         for item in world.state(&all_configmaps(), &plan.selector, reached) {
-            world.event(stream, EventKind::Added, item.rv, item, now);
+            world.event(stream, RecordKind::Added, item.rv, item, now);
         }
         world.history.watches.push(WatchRecord::Event(WatchEvent {
             stream,
-            kind: EventKind::Bookmark,
+            kind: RecordKind::Bookmark,
             rv: reached,
-            object: Item::default(),
+            object: ListedItem::default(),
             initial_events_end: true,
             at: now,
         }));
@@ -152,7 +152,13 @@ fn follow(world: &mut World, plan: Plan) {
         }
         now = now.max(entry.at + world.rng.random_range(1..20) * MS);
         if world.rng.random_bool(0.1) && entry.revision > reached + 1 {
-            world.event(stream, EventKind::Bookmark, entry.revision - 1, Item::default(), now);
+            world.event(
+                stream,
+                RecordKind::Bookmark,
+                entry.revision - 1,
+                ListedItem::default(),
+                now,
+            );
         }
         let mut object = item(&entry);
         object.uid = before.filter(|_| entry.deleted).map_or(object.uid, |before| before.uid);
@@ -191,10 +197,10 @@ fn follow(world: &mut World, plan: Plan) {
 }
 
 /// A watch from a compacted revision is refused, and begins anew.
-fn refused(world: &mut World) {
+fn refused(world: &mut GeneratedWorld) {
     let begins = COMPACTED_AT + SECOND;
     let now = world.committed_by(begins);
-    let plan = Plan {
+    let plan = StreamPlan {
         client: "watch-late",
         selector: BTreeMap::new(),
         from: Some(now),

@@ -2,10 +2,10 @@
 
 use rand::Rng;
 
-use super::{ENDED, FAULT, MS, Pending, REPLICAS, VICTIM, World, key, path};
-use crate::history::{DutySample, FenceStamp, Key, LeaseState, Nanos, Sample, SampleRecord, TruthEntry};
+use super::{ENDED, FAULT, GeneratedWorld, MS, Pending, REPLICAS, VICTIM, key, path};
+use crate::history::{DutySample, FenceStamp, Key, LeaseState, Nanos, ReplicaSample, SampleRecord, TruthEntry};
 
-impl World {
+impl GeneratedWorld {
     /// A duty that writes now and then, and an election's lease: both change hands when the victim goes.
     pub(super) fn duty(&mut self, pending: &Pending) -> Nanos {
         let fence = key("", "", "");
@@ -64,7 +64,7 @@ impl World {
                 let pid = if replica == VICTIM && restarted { 20 } else { 10 };
                 let pid = if down { 0 } else { pid + place };
                 let between = at >= FAULT.0 && !deposed;
-                self.history.samples.push(SampleRecord::Replica(Sample {
+                self.history.samples.push(SampleRecord::Replica(ReplicaSample {
                     replica: replica.to_owned(),
                     pid,
                     rss: if down {

@@ -10,11 +10,11 @@ use self::find::{
     bookmark_before_event, duties, entries, event, first_after_a_hop, pick, places_of, read_during, samples, stamps,
 };
 pub(super) use self::find::{read_only, refuse_writes, slow_watchers, wrong_clock};
-use super::secrets::Secret;
+use super::secrets::PlantedSecret;
 use crate::{
     checks::generate::{FAULT, MS, SLOW, VICTIM},
     history::{
-        EventKind, History, LateWrite, Nanos, Op, Outcome, Purpose, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
+        History, LateWrite, Nanos, Op, Outcome, Purpose, RecordKind, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
         WatchEvent, WatchRecord,
     },
 };
@@ -51,16 +51,16 @@ const fn planned(invariant: u8, name: &'static str, plant: fn(&mut History, &mut
 
 pub(super) const PLANTS: &[Plant] = &[
     plant(1, "a lost write", |history, _| {
-        let write = Secret::new(history, 0).create();
+        let write = PlantedSecret::new(history, 0).create();
         history.ops.push(write.op);
     }),
     plant(1, "a write that is not what was acknowledged", |history, _| {
-        let mut write = Secret::new(history, 0).create();
+        let mut write = PlantedSecret::new(history, 0).create();
         write.op.hash = Some(1);
         write.into(history);
     }),
     plant(1, "a lost deletion", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         history.ops.push(secret.op(1, Verb::Delete, "planted-delete"));
     }),
@@ -74,30 +74,30 @@ pub(super) const PLANTS: &[Plant] = &[
         },
     ),
     plant(2, "a refused write with an effect", |history, _| {
-        let mut write = Secret::new(history, 0).create();
+        let mut write = PlantedSecret::new(history, 0).create();
         (write.op.code, write.op.outcome) = (409, Outcome::Fail);
         write.into(history);
     }),
     plant(3, "a phantom", |history, _| {
-        let write = Secret::new(history, 0).create();
+        let write = PlantedSecret::new(history, 0).create();
         history.truth.push(TruthRecord::Entry(write.truth));
     }),
     plant(3, "a double effect", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         let (write, mut again) = (secret.create(), secret.write(1, Verb::Update).truth);
         again.attempt.clone_from(&write.truth.attempt);
         write.into(history);
         history.truth.push(TruthRecord::Entry(again));
     }),
     plant(3, "a deletion that nobody asked for", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         let mut gone = secret.write(1, Verb::Delete).truth;
         (gone.deleted, gone.attempt) = (true, None);
         history.truth.push(TruthRecord::Entry(gone));
     }),
     plant(4, "writes against the order of time", |history, _| {
-        let (one, other) = (Secret::new(history, 0), Secret::new(history, 1));
+        let (one, other) = (PlantedSecret::new(history, 0), PlantedSecret::new(history, 1));
         let first = one.write(2, Verb::Create);
         let mut late = other.write(1, Verb::Create);
         (late.op.called, late.op.returned) = (first.op.returned + MS, first.op.returned + 2 * MS);
@@ -105,20 +105,20 @@ pub(super) const PLANTS: &[Plant] = &[
         late.into(history);
     }),
     plant(5, "a stale read", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         history.ops.push(secret.read(2, 0, None));
     }),
     plant(5, "a read that misses what was written", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         let mut read = secret.read(1, 0, None);
         (read.code, read.outcome, read.rv, read.hash) = (404, Outcome::Fail, None, None);
         history.ops.push(read);
     }),
     plant(5, "a read of what never was", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         history.ops.push(secret.read(2, 1, None));
     }),
@@ -133,13 +133,13 @@ pub(super) const PLANTS: &[Plant] = &[
         list.items.remove(0);
     }),
     plant(6, "a stale list", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         history.ops.push(secret.list(2, 0, None));
     }),
     plant(6, "pages of different revisions", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         let mut second = secret.list(0, 0, None);
         let first = second.clone();
@@ -149,13 +149,13 @@ pub(super) const PLANTS: &[Plant] = &[
         history.ops.extend([first, second]);
     }),
     plant(7, "a list older than asked for", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         history.ops.push(secret.list(2, 0, Some(secret.revision(1))));
     }),
     plant(7, "a read older than asked for", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         history.ops.push(secret.read(2, 0, Some(secret.revision(1))));
@@ -164,7 +164,7 @@ pub(super) const PLANTS: &[Plant] = &[
         7,
         "a list that is not of exactly the revision asked for",
         |history, _| {
-            let secret = Secret::new(history, 0);
+            let secret = PlantedSecret::new(history, 0);
             secret.create().into(history);
             let mut list = secret.list(2, 0, Some(secret.revision(0) - 1));
             list.rv_match = Some("Exact".to_owned());
@@ -172,19 +172,19 @@ pub(super) const PLANTS: &[Plant] = &[
         },
     ),
     plant(8, "two updates of one predecessor", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         secret.update(2, 0).into(history);
     }),
     plant(8, "an update of something else than it meant", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.write(1, Verb::Patch).into(history);
         secret.update(2, 0).into(history);
     }),
     plant(8, "a counter that lost an increment", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         for (moment, counter) in [(0, 0), (1, 1), (2, 1)] {
             let verb = if moment == 0 { Verb::Create } else { Verb::Patch };
             let mut write = secret.write(moment, verb);
@@ -194,7 +194,7 @@ pub(super) const PLANTS: &[Plant] = &[
         }
     }),
     plant(9, "an event with another state of the same revision", |history, rng| {
-        let index = pick(history, rng, |_, event| event.kind == EventKind::Modified);
+        let index = pick(history, rng, |_, event| event.kind == RecordKind::Modified);
         event(history, index).object.hash ^= 1;
     }),
     plant(9, "a list with another uid", |history, _| {
@@ -206,7 +206,7 @@ pub(super) const PLANTS: &[Plant] = &[
         items.next().expect("an item").hash ^= 1;
     }),
     plant(9, "a replica that goes back", |history, _| {
-        let secret = Secret::new(history, 0);
+        let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         secret.update(1, 0).into(history);
         for (moment, shows) in [(2, 1), (3, 0)] {
@@ -217,7 +217,7 @@ pub(super) const PLANTS: &[Plant] = &[
     }),
     plant(10, "a dropped event", |history, rng| {
         let index = pick(history, rng, |start, event| {
-            start.client == "watch-all" && event.kind == EventKind::Modified
+            start.client == "watch-all" && event.kind == RecordKind::Modified
         });
         history.watches.remove(index);
     }),
@@ -231,7 +231,7 @@ pub(super) const PLANTS: &[Plant] = &[
         let WatchRecord::Event(mut other) = history.watches[index - 1].clone() else {
             panic!("an event")
         };
-        if other.kind == EventKind::Bookmark {
+        if other.kind == RecordKind::Bookmark {
             other = event(history, index - 2).clone();
             history.watches.remove(index - 1);
             history.watches[index - 2] = history.watches[index - 1].clone();
@@ -309,15 +309,15 @@ pub(super) const PLANTS: &[Plant] = &[
     }),
     plant(14, "an object that leaves the selector in silence", |history, rng| {
         let index = pick(history, rng, |start, event| {
-            start.client == "watch-front" && event.kind == EventKind::Deleted && event.object.hash != 0
+            start.client == "watch-front" && event.kind == RecordKind::Deleted && event.object.hash != 0
         });
         history.watches.remove(index);
     }),
     plant(14, "leaving told as a change", |history, rng| {
         let index = pick(history, rng, |start, event| {
-            start.client == "watch-front" && event.kind == EventKind::Deleted && event.object.hash != 0
+            start.client == "watch-front" && event.kind == RecordKind::Deleted && event.object.hash != 0
         });
-        event(history, index).kind = EventKind::Modified;
+        event(history, index).kind = RecordKind::Modified;
     }),
     plant(15, "a slow watcher that is skipped", |history, _| {
         let second = places_of(history, "watch-slow")[1];

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::{
     checks::generate::{MS, key, path},
     history::{
-        BALANCER, History, Item, Key, ListPage, Nanos, Op, Outcome, Purpose, Revision, TruthEntry, TruthRecord, Verb,
+        BALANCER, History, Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, Revision, TruthEntry,
+        TruthRecord, Verb,
     },
 };
 
@@ -15,12 +16,12 @@ const FIRST: usize = 3;
 
 /// A request, and what etcd says of it.
 #[derive(Debug, Clone)]
-pub(super) struct Write {
+pub(super) struct SecretWrite {
     pub(super) op: Op,
     pub(super) truth: TruthEntry,
 }
 
-impl Write {
+impl SecretWrite {
     pub(super) fn into(self, history: &mut History) {
         history.ops.push(self.op);
         history.truth.push(TruthRecord::Entry(self.truth));
@@ -29,13 +30,13 @@ impl Write {
 
 /// One secret, with moments at which it can be written.
 #[derive(Debug, Clone)]
-pub(super) struct Secret {
+pub(super) struct PlantedSecret {
     pub(super) key: Key,
     /// (revision, when somebody knew)
     moments: Vec<(Revision, Nanos)>,
 }
 
-impl Secret {
+impl PlantedSecret {
     pub(super) fn new(history: &History, number: usize) -> Self {
         let runs = history.truth.iter().filter_map(|record| match record {
             TruthRecord::Entry(entry) if entry.member == "e1" && entry.path == "/trireme/writes/1/1" => {
@@ -78,7 +79,7 @@ impl Secret {
         }
     }
 
-    pub(super) fn write(&self, moment: usize, verb: Verb) -> Write {
+    pub(super) fn write(&self, moment: usize, verb: Verb) -> SecretWrite {
         let (revision, at) = self.moments[moment];
         let attempt = format!("planted-{}-{moment}", self.key.name);
         let truth = TruthEntry {
@@ -93,15 +94,15 @@ impl Secret {
             ..TruthEntry::default()
         };
         let op = self.op(moment, verb, &attempt);
-        Write { op, truth }
+        SecretWrite { op, truth }
     }
 
-    pub(super) fn create(&self) -> Write {
+    pub(super) fn create(&self) -> SecretWrite {
         self.write(0, Verb::Create)
     }
 
     /// An update at a moment of what was written at an earlier one.
-    pub(super) fn update(&self, moment: usize, replaces: usize) -> Write {
+    pub(super) fn update(&self, moment: usize, replaces: usize) -> SecretWrite {
         let mut write = self.write(moment, Verb::Update);
         write.op.request_rv = Some(self.revision(replaces).to_string());
         write
@@ -124,11 +125,11 @@ impl Secret {
         let mut op = self.read(moment, shows, request_rv);
         (op.verb, op.uid, op.hash) = (Verb::List, None, None);
         op.key = key("secrets", "", "");
-        op.list = Some(ListPage {
+        op.list = Some(RecordedPage {
             chain: format!("planted-{moment}"),
             page: 0,
             last: true,
-            items: vec![Item {
+            items: vec![ListedItem {
                 namespace: self.key.namespace.clone(),
                 name: self.key.name.clone(),
                 uid: "uid-planted".to_owned(),

@@ -4,9 +4,9 @@ use super::Stream;
 use crate::{
     checks::{
         Evidence, Ledger, Violation,
-        ledger::{Entry, selects},
+        ledger::{LedgerEntry, selects},
     },
-    history::{EventKind, Revision, StreamEnd, WatchEvent},
+    history::{RecordKind, Revision, StreamEnd, WatchEvent},
 };
 
 pub(super) fn check(ledger: &Ledger<'_>, stream: &Stream<'_>) -> Vec<Violation> {
@@ -28,8 +28,8 @@ pub(super) fn check(ledger: &Ledger<'_>, stream: &Stream<'_>) -> Vec<Violation> 
     walk.next = changes.partition_point(|place| ledger.entries[*place].entry.revision <= from);
     for (index, event) in &stream.events[skip..] {
         match event.kind {
-            EventKind::Bookmark => walk.bookmark(*index, event.rv),
-            EventKind::Error => {}
+            RecordKind::Bookmark => walk.bookmark(*index, event.rv),
+            RecordKind::Error => {}
             _ => walk.event(*index, event),
         }
     }
@@ -78,14 +78,14 @@ impl Walk<'_, '_> {
     }
 
     /// The event that the selector makes of a change, if it matches.
-    fn expected(&self, entry: &Entry<'_>) -> Option<EventKind> {
+    fn expected(&self, entry: &LedgerEntry<'_>) -> Option<RecordKind> {
         let start = self.stream.start;
-        let seen = |entry: &Entry<'_>| selects(&start.key, &start.selector, entry.entry);
+        let seen = |entry: &LedgerEntry<'_>| selects(&start.key, &start.selector, entry.entry);
         let before = entry.previous.is_some_and(|place| seen(&self.ledger.entries[place]));
         match (before, seen(entry)) {
-            (false, true) => Some(EventKind::Added),
-            (true, true) => Some(EventKind::Modified),
-            (true, false) => Some(EventKind::Deleted),
+            (false, true) => Some(RecordKind::Added),
+            (true, true) => Some(RecordKind::Modified),
+            (true, false) => Some(RecordKind::Deleted),
             (false, false) => None,
         }
     }
@@ -172,13 +172,13 @@ impl Walk<'_, '_> {
     }
 
     /// Which promise a missing event breaks.
-    fn gap(&self, entry: &Entry<'_>, kind: EventKind) -> u8 {
+    fn gap(&self, entry: &LedgerEntry<'_>, kind: RecordKind) -> u8 {
         let start = self.stream.start;
         let by_label = match kind {
-            EventKind::Added => entry
+            RecordKind::Added => entry
                 .previous
                 .is_some_and(|place| !self.ledger.entries[place].entry.deleted),
-            EventKind::Deleted => !entry.entry.deleted,
+            RecordKind::Deleted => !entry.entry.deleted,
             _ => false,
         };
         match () {

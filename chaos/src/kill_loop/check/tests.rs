@@ -27,8 +27,8 @@ fn lines(text: &str) -> Vec<Line> {
     Line::parse_all(text).expect("lines")
 }
 
-fn first_round(dumped: &str) -> Vec<Violation> {
-    Checker::default().round(lines(WRITTEN), lines(dumped))
+fn first_round(dumped: &str) -> Vec<RoundViolation> {
+    KillLoopChecker::default().round(lines(WRITTEN), lines(dumped))
 }
 
 /// The sound dump with some lines changed.
@@ -41,7 +41,7 @@ fn dump_with(changes: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_sound_store_is_accepted_and_counted() {
-    let mut checker = Checker::default();
+    let mut checker = KillLoopChecker::default();
     assert_eq!(checker.round(lines(WRITTEN), lines(DUMPED)), []);
     let counts = (
         checker.acknowledged(),
@@ -65,13 +65,13 @@ fn a_lost_write_is_noticed() {
     ]);
     let violations = first_round(&dump);
     assert!(
-        violations.contains(&Violation::LostWrite {
+        violations.contains(&RoundViolation::LostWrite {
             revision: 2,
             key: "a".to_owned()
         }),
         "{violations:?}"
     );
-    let wrong = |violation: &Violation| matches!(violation, Violation::WrongState { key, .. } if key == "a");
+    let wrong = |violation: &RoundViolation| matches!(violation, RoundViolation::WrongState { key, .. } if key == "a");
     assert!(violations.iter().any(wrong), "{violations:?}");
 }
 
@@ -85,18 +85,18 @@ fn an_unacknowledged_write_may_be_lost_but_only_until_it_was_seen() {
         .collect();
     assert_eq!(first_round(&without), []);
 
-    let mut checker = Checker::default();
+    let mut checker = KillLoopChecker::default();
     assert_eq!(checker.round(lines(WRITTEN), lines(DUMPED)), []);
     let violations = checker.round(Vec::new(), lines(&without));
     assert!(
-        violations.contains(&Violation::LostWrite {
+        violations.contains(&RoundViolation::LostWrite {
             revision: 5,
             key: "c".to_owned()
         }),
         "{violations:?}"
     );
     assert!(
-        violations.contains(&Violation::ClockWentBack { revision: 4, known: 5 }),
+        violations.contains(&RoundViolation::ClockWentBack { revision: 4, known: 5 }),
         "{violations:?}"
     );
 }
@@ -108,10 +108,10 @@ fn a_changed_value_is_noticed() {
         "\"key\":\"a\",\"revision\":2,\"hash\":\"9\"",
     )]);
     let violations = first_round(&dump);
-    let reused = |v: &Violation| matches!(v, Violation::ReusedRevision { revision: 2, .. });
+    let reused = |v: &RoundViolation| matches!(v, RoundViolation::ReusedRevision { revision: 2, .. });
     assert!(violations.iter().any(reused), "{violations:?}");
     assert!(
-        violations.contains(&Violation::Phantom {
+        violations.contains(&RoundViolation::Phantom {
             revision: 2,
             key: "a".to_owned()
         }),
@@ -121,12 +121,12 @@ fn a_changed_value_is_noticed() {
 
 #[test]
 fn a_reused_revision_is_noticed_across_rounds() {
-    let mut checker = Checker::default();
+    let mut checker = KillLoopChecker::default();
     assert_eq!(checker.round(lines(WRITTEN), lines(DUMPED)), []);
     let written = "{\"line\":\"try\",\"key\":\"d\",\"hash\":\"4\"}\n\
                    {\"line\":\"ack\",\"key\":\"d\",\"revision\":5,\"hash\":\"4\"}\n";
     let violations = checker.round(lines(written), lines(DUMPED));
-    let expected = Violation::ReusedRevision {
+    let expected = RoundViolation::ReusedRevision {
         revision: 5,
         first: "c=3".to_owned(),
         second: "d=4".to_owned(),
@@ -137,7 +137,10 @@ fn a_reused_revision_is_noticed_across_rounds() {
 #[test]
 fn a_clock_below_the_acknowledged_is_noticed() {
     let dump = dump_with(&[("\"revision\":5,\"compacted\"", "\"revision\":3,\"compacted\"")]);
-    assert_eq!(first_round(&dump), [Violation::ClockWentBack { revision: 3, known: 4 }]);
+    assert_eq!(
+        first_round(&dump),
+        [RoundViolation::ClockWentBack { revision: 3, known: 4 }]
+    );
 }
 
 #[test]
@@ -145,13 +148,13 @@ fn wrong_entries_are_noticed() {
     let entry = "{\"line\":\"entry\",\"key\":\"a\",\"revision\":2,\"hash\":\"1\"}\n";
     let gone = first_round(&dump_with(&[(entry, "")]));
     assert!(
-        matches!(&gone[..], [Violation::WrongState { found, .. }] if found == "absent"),
+        matches!(&gone[..], [RoundViolation::WrongState { found, .. }] if found == "absent"),
         "{gone:?}"
     );
     let back = format!("{entry}{}", entry.replace("\"a\"", "\"b\""));
     let risen = first_round(&dump_with(&[(entry, &back)]));
     assert!(
-        matches!(&risen[..], [Violation::WrongState { expected, .. }] if expected == "absent"),
+        matches!(&risen[..], [RoundViolation::WrongState { expected, .. }] if expected == "absent"),
         "{risen:?}"
     );
 }
@@ -160,12 +163,12 @@ fn wrong_entries_are_noticed() {
 fn disorder_and_unreadable_history_are_noticed() {
     let event = "{\"line\":\"event\",\"key\":\"b\",\"revision\":4}\n";
     let twice = first_round(&dump_with(&[(event, &event.repeat(2))]));
-    assert_eq!(twice, [Violation::Disorder { revision: 4, after: 4 }]);
+    assert_eq!(twice, [RoundViolation::Disorder { revision: 4, after: 4 }]);
     let read = "{\"line\":\"read\",\"key\":\"b\",\"revision\":3,\"hash\":\"2\"}\n";
     let unread = first_round(&dump_with(&[(read, "")]));
     assert_eq!(
         unread,
-        [Violation::Unreadable {
+        [RoundViolation::Unreadable {
             revision: 3,
             key: "b".to_owned()
         }]
@@ -177,9 +180,9 @@ fn only_what_was_asked_for_may_be_forgotten() {
     let dump = dump_with(&[("\"compacted\":0", "\"compacted\":1")]);
     assert_eq!(
         first_round(&dump),
-        [Violation::ForgotTooMuch { compacted: 1, asked: 0 }]
+        [RoundViolation::ForgotTooMuch { compacted: 1, asked: 0 }]
     );
     let mut asked = lines(WRITTEN);
     asked.push(Line::Compact { revision: 1 });
-    assert_eq!(Checker::default().round(asked, lines(&dump)), []);
+    assert_eq!(KillLoopChecker::default().round(asked, lines(&dump)), []);
 }

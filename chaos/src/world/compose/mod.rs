@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use overrides::{BALANCER, Overrides, PKI};
-use plan::Plan;
+use plan::NetworkPlan;
 
 use super::balancer::Balancer;
 use super::build::check_programs;
@@ -30,9 +30,9 @@ use super::etcd::Member;
 use super::links::{LinkId, Links};
 use super::pki::TOKENS;
 use super::process::Process;
-use super::replica::Replica;
+use super::replica::WorldReplica;
 use super::run_dir::RunDir;
-use super::settings::Settings;
+use super::settings::WorldSettings;
 use super::{Authority, Probe, World, WorldError};
 
 pub(super) use project::Project;
@@ -46,10 +46,10 @@ const STORE: &str = "store";
 const PKI_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes everything and starts nothing but what makes certificates.
-pub(super) async fn prepare(settings: Settings) -> Result<World, WorldError> {
+pub(super) async fn prepare(settings: WorldSettings) -> Result<World, WorldError> {
     let (engine, root) = check(&settings).await?;
     let dir = RunDir::make(settings.dir.as_deref())?;
-    let plan = Plan::choose(rand::random())?;
+    let plan = NetworkPlan::choose(rand::random())?;
     let mut links = Links::at_the_gateway(settings.seed, plan.gateway(), plan.diallers(REPLICAS));
     let linked = linked(&settings, &plan, &mut links)?;
     let overrides = Overrides {
@@ -92,7 +92,7 @@ pub(super) async fn prepare(settings: Settings) -> Result<World, WorldError> {
 }
 
 /// The engine, and the folder of `docker-compose.yml`, if such a world can be made here.
-pub(super) async fn check(settings: &Settings) -> Result<(Engine, PathBuf), WorldError> {
+pub(super) async fn check(settings: &WorldSettings) -> Result<(Engine, PathBuf), WorldError> {
     if !settings.group || (settings.replicas, settings.etcd_members) != (REPLICAS, MEMBERS) {
         let why = "docker-compose.yml has a group of three replicas over three members of etcd: a world of containers \
                    is no other";
@@ -114,7 +114,7 @@ fn services() -> Vec<String> {
 }
 
 /// Where clients and the load balancer reach each replica.
-fn linked(settings: &Settings, plan: &Plan, links: &mut Links) -> Result<Vec<SocketAddr>, WorldError> {
+fn linked(settings: &WorldSettings, plan: &NetworkPlan, links: &mut Links) -> Result<Vec<SocketAddr>, WorldError> {
     let way = |replica| match settings.proxied.clients {
         true => links.add(LinkId::Client { replica }, plan.secure(replica)),
         false => Ok(plan.secure(replica)),
@@ -123,8 +123,8 @@ fn linked(settings: &Settings, plan: &Plan, links: &mut Links) -> Result<Vec<Soc
 }
 
 fn ways_to_etcd(
-    settings: &Settings,
-    plan: &Plan,
+    settings: &WorldSettings,
+    plan: &NetworkPlan,
     links: &mut Links,
 ) -> Result<Option<Vec<Vec<SocketAddr>>>, WorldError> {
     if !settings.proxied.etcd {
@@ -137,7 +137,11 @@ fn ways_to_etcd(
     (0..REPLICAS).map(&mut ways).collect::<Result<_, _>>().map(Some)
 }
 
-fn ways_to_peers(settings: &Settings, plan: &Plan, links: &mut Links) -> Result<Option<Vec<SocketAddr>>, WorldError> {
+fn ways_to_peers(
+    settings: &WorldSettings,
+    plan: &NetworkPlan,
+    links: &mut Links,
+) -> Result<Option<Vec<SocketAddr>>, WorldError> {
     if !settings.proxied.peers {
         return Ok(None);
     }
@@ -185,7 +189,7 @@ async fn certificates(project: &Project, parts: &mut Parts, dir: &RunDir) -> Res
     Ok(Authority { pem, file })
 }
 
-fn members(parts: &mut Parts, plan: &Plan) -> Result<Vec<Member>, WorldError> {
+fn members(parts: &mut Parts, plan: &NetworkPlan) -> Result<Vec<Member>, WorldError> {
     let mut member = |index| {
         Ok(Member {
             process: parts.take(&overrides::member(index), format!("etcd-{index}"))?,
@@ -198,16 +202,16 @@ fn members(parts: &mut Parts, plan: &Plan) -> Result<Vec<Member>, WorldError> {
 async fn replicas(
     project: &Project,
     parts: &mut Parts,
-    plan: &Plan,
+    plan: &NetworkPlan,
     linked: &[SocketAddr],
-) -> Result<Vec<Replica>, WorldError> {
+) -> Result<Vec<WorldReplica>, WorldError> {
     let mut replicas = Vec::new();
     for (index, linked) in linked.iter().enumerate() {
         let service = overrides::replica(index);
         if let Some(container) = parts.containers.get(&service) {
             project.join(container, STORE, plan.replica_at_store(index)).await?;
         }
-        replicas.push(Replica {
+        replicas.push(WorldReplica {
             process: parts.take(&service, format!("replica-{index}"))?,
             secure: plan.secure(index),
             linked: *linked,

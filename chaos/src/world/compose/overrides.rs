@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::plan::Plan;
+use super::plan::NetworkPlan;
 
 /// The services that a world has, by its indexes. Prometheus and Grafana are left out: nothing asks them.
 pub(super) const PKI: &str = "pki";
@@ -29,7 +29,7 @@ const BALANCER_CONFIGURATION: &str = "/etc/trireme/haproxy.cfg";
 /// The differences from a deployment.
 #[derive(Debug)]
 pub(super) struct Overrides<'a> {
-    pub(super) plan: Plan,
+    pub(super) plan: NetworkPlan,
     pub(super) replicas: usize,
     pub(super) members: usize,
     /// The file of the administrator's token.
@@ -155,7 +155,7 @@ mod tests {
 
     fn overrides(flags: &[String]) -> Overrides<'_> {
         Overrides {
-            plan: Plan::choose(7).unwrap(),
+            plan: NetworkPlan::choose(7).unwrap(),
             replicas: 3,
             members: 3,
             tokens: "/run/a$b/tokens.csv".into(),

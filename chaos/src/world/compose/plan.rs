@@ -23,14 +23,14 @@ const STATISTICS_PORT: u16 = 8404;
 
 /// The networks of `docker-compose.yml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct NetworkPlan {
     /// `default`: what clients reach.
     front: [u8; 3],
     /// `store`: etcd, and who talks to it.
     store: [u8; 3],
 }
 
-impl Plan {
+impl NetworkPlan {
     /// Two networks that no route of this machine leads to. `chance` decides between those that are free, so that worlds
     /// that are made at the same time hardly ever take the same ones.
     pub(super) fn choose(chance: u8) -> Result<Self, WorldError> {
@@ -172,7 +172,7 @@ mod tests {
     fn networks_are_those_that_no_route_leads_to() {
         // The default route, and one that holds a whole block, and one within the next.
         let taken = taken(&routes(&[("0.0.0.0", 0), ("10.213.0.0", 16), ("10.247.7.128", 25)]));
-        let plan = Plan::among(&taken, 6).unwrap();
+        let plan = NetworkPlan::among(&taken, 6).unwrap();
         assert_eq!(plan.subnets(), ["10.247.6.0/24", "10.247.8.0/24"]);
         assert_eq!(plan.gateway(), Ipv4Addr::new(10, 247, 6, 1));
         assert_eq!(plan.etcd(2).to_string(), "10.247.8.33:2379");
@@ -183,6 +183,6 @@ mod tests {
     fn there_may_be_none() {
         let all = taken(&routes(&[("0.0.0.0", 1), ("128.0.0.0", 1)]));
         assert_eq!(all.len(), 2);
-        assert_eq!(Plan::among(&all, 0), None);
+        assert_eq!(NetworkPlan::among(&all, 0), None);
     }
 }

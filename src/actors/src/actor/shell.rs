@@ -45,9 +45,9 @@ impl<M: Message> actix::Message for Envelope<M> {
 }
 
 /// The last message: what came before it is still handled.
-struct Stop;
+struct StopMessage;
 
-impl actix::Message for Stop {
+impl actix::Message for StopMessage {
     type Result = ();
 }
 
@@ -64,7 +64,7 @@ where
 /// Ends an instance after what it has in its mailbox.
 #[expect(clippy::disallowed_methods, reason = "one message in an actor's life needs no bound")]
 pub(crate) fn post_stop<A: Actor>(address: &actix::Addr<Shell<A>>) {
-    address.do_send(Stop);
+    address.do_send(StopMessage);
 }
 
 /// Tells the supervisor that an instance has ended, however that came about.
@@ -191,10 +191,10 @@ where
     }
 }
 
-impl<A: Actor> actix::Handler<Stop> for Shell<A> {
+impl<A: Actor> actix::Handler<StopMessage> for Shell<A> {
     type Result = ();
 
-    fn handle(&mut self, _: Stop, context: &mut Self::Context) {
+    fn handle(&mut self, _: StopMessage, context: &mut Self::Context) {
         self.turn(context, |actor, _| actor.stopping());
         if self.actor.is_some() {
             self.end("it was stopped".to_owned());

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::testkit::{PROBE, Probe, TestKit, assert_topology_happened, entry, eventually, run};
-use crate::topology::{Entry, Timer, Topology};
+use crate::testkit::{NoteProbe, PROBE, TestKit, assert_topology_happened, entry, eventually, run};
+use crate::topology::{Timer, Topology, TopologyRow};
 use crate::{Actor, ActorKind, Caller, Handle, Message, Owned, Receive, Reply, Turn};
 
 const MILL: ActorKind = ActorKind::named("Mill");
-static TABLE: &[Entry] = &[
-    Entry {
+static TABLE: &[TopologyRow] = &[
+    TopologyRow {
         timers: &[Timer {
             name: "mill-timer",
             period: Duration::from_secs(10),
@@ -120,7 +120,7 @@ fn timers_fire_although_the_mailbox_is_never_empty() {
 fn a_busy_actor_lets_its_neighbours_on_the_thread_serve() {
     run(Topology::new(TABLE).expect("sound"), |kit| async move {
         let (_, mill, _) = busy_mill(&kit).await;
-        let (probe, mut notes) = Probe::spawn(&kit.system).expect("in the table");
+        let (probe, mut notes) = NoteProbe::spawn(&kit.system).expect("in the table");
         let probe = probe.for_caller(Caller::Outside).expect("outside may ask");
         let turns = mill.snapshot().turns;
         for _ in 0..10 {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::worker::{self, Worker};
 use crate::testkit::{assert_topology_happened, entry, run};
-use crate::topology::{CallKind, Entry, TABLE, Timer, Topology, TopologyError};
-use crate::{Actor, ActorKind, Caller, Edge, SpawnError};
+use crate::topology::{CallKind, TABLE, Timer, Topology, TopologyError, TopologyRow};
+use crate::{Actor, ActorKind, Caller, HandleUse, SpawnError};
 
 const LOW: ActorKind = ActorKind::named("Low");
 const HIGH: ActorKind = ActorKind::named("High");
@@ -16,13 +16,13 @@ const END: &str = "<!-- topology:end -->";
 
 #[test]
 fn an_ask_upwards_is_refused() {
-    static UP: &[Entry] = &[
-        Entry {
+    static UP: &[TopologyRow] = &[
+        TopologyRow {
             rank: 1,
             asked_by: &[Caller::Outside, Caller::Actor(HIGH)],
             ..entry(LOW)
         },
-        Entry {
+        TopologyRow {
             rank: 2,
             asked_by: &[Caller::Actor(LOW)],
             ..entry(HIGH)
@@ -37,13 +37,13 @@ fn an_ask_upwards_is_refused() {
 
 #[test]
 fn a_note_upwards_is_fine() {
-    static NOTE: &[Entry] = &[
-        Entry {
+    static NOTE: &[TopologyRow] = &[
+        TopologyRow {
             rank: 1,
             asked_by: &[Caller::Actor(HIGH)],
             ..entry(LOW)
         },
-        Entry {
+        TopologyRow {
             rank: 2,
             noted_by: &[Caller::Actor(LOW)],
             ..entry(HIGH)
@@ -54,7 +54,7 @@ fn a_note_upwards_is_fine() {
 
 #[test]
 fn an_actor_may_not_ask_its_own_kind() {
-    static SELF: &[Entry] = &[Entry {
+    static SELF: &[TopologyRow] = &[TopologyRow {
         asked_by: &[Caller::Actor(LOW)],
         ..entry(LOW)
     }];
@@ -63,9 +63,9 @@ fn an_actor_may_not_ask_its_own_kind() {
 
 #[test]
 fn duplicates_and_strangers_are_refused() {
-    static TWICE: &[Entry] = &[entry(LOW), entry(LOW)];
+    static TWICE: &[TopologyRow] = &[entry(LOW), entry(LOW)];
     assert_eq!(Topology::new(TWICE).err(), Some(TopologyError::Duplicate(LOW)));
-    static STRANGER: &[Entry] = &[Entry {
+    static STRANGER: &[TopologyRow] = &[TopologyRow {
         asked_by: &[Caller::Actor(HIGH)],
         ..entry(LOW)
     }];
@@ -152,7 +152,7 @@ fn the_docs_show_the_table() {
 }
 
 /// The message of the panic that a table which does not tell the truth ends in.
-fn untruth(table: &'static [Entry]) -> Option<String> {
+fn untruth(table: &'static [TopologyRow]) -> Option<String> {
     let topology = Topology::new(table).expect("it keeps the rules");
     run(topology, |kit| async move {
         let (_owned, worker) = worker::spawn(&kit, "");
@@ -166,21 +166,21 @@ fn untruth(table: &'static [Entry]) -> Option<String> {
 
 #[test]
 fn a_table_that_declares_more_than_happens_is_found_out() {
-    static TRUE: &[Entry] = &[entry(Worker::KIND)];
+    static TRUE: &[TopologyRow] = &[entry(Worker::KIND)];
     assert_eq!(untruth(TRUE), None);
-    static IDLE: &[Entry] = &[
-        Entry {
+    static IDLE: &[TopologyRow] = &[
+        TopologyRow {
             noted_by: &[Caller::Actor(HIGH)],
             ..entry(Worker::KIND)
         },
-        Entry {
+        TopologyRow {
             asked_by: &[],
             ..entry(HIGH)
         },
     ];
     let idle = untruth(IDLE).expect("High never notes");
     assert!(idle.starts_with("declared, but never used"), "{idle}");
-    static STOPPED: &[Entry] = &[Entry {
+    static STOPPED: &[TopologyRow] = &[TopologyRow {
         timers: &[Timer {
             name: "work",
             period: Duration::from_secs(1),
@@ -194,13 +194,13 @@ fn a_table_that_declares_more_than_happens_is_found_out() {
 
 #[test]
 fn an_edge_that_was_used_is_remembered() {
-    static ASKS: &[Entry] = &[entry(Worker::KIND)];
+    static ASKS: &[TopologyRow] = &[entry(Worker::KIND)];
     let topology = Topology::new(ASKS).expect("it keeps the rules");
     run(topology, |kit| async move {
         let (_owned, worker) = worker::spawn(&kit, "");
         worker.ask(worker::Count()).await.expect("it serves");
-        let edges: Vec<Edge> = kit.system.edges_into("actors").flat_map(|edges| edges.used()).collect();
-        let ask = Edge {
+        let edges: Vec<HandleUse> = kit.system.edges_into("actors").flat_map(|edges| edges.used()).collect();
+        let ask = HandleUse {
             caller: Caller::Outside,
             callee: Worker::KIND,
             verb: CallKind::Ask,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use tokio::sync::Semaphore;
 
 use crate::testkit::{TestKit, entry};
-use crate::topology::{Entry, Placement, Topology};
+use crate::topology::{Placement, Topology, TopologyRow};
 use crate::{Actor, ActorKind, Caller, Handle, Lost, Message, Owned, Receive, Reply, Turn};
 
 const WORKER: ActorKind = ActorKind::named("Worker");
@@ -14,8 +14,8 @@ const WORKER: ActorKind = ActorKind::named("Worker");
 /// The number of permits that the worker has.
 pub(crate) const PERMITS: usize = 4;
 
-static TABLE: &[Entry] = &[
-    Entry {
+static TABLE: &[TopologyRow] = &[
+    TopologyRow {
         permits: PERMITS,
         placement: Placement::ByInstance,
         ..entry(WORKER)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use trireme_http::client::{
-    Body, Call, ClientError, Endpoint, HeaderValue, Method, Protocols, RemoteAnswer, Request, Response, ResponseBody,
-    Uri, header,
+    ClientError, Endpoint, HeaderValue, IncomingBody, Method, OutboundBody, OutboundCall, Protocols, RemoteAnswer,
+    Request, Response, Uri, header,
 };
 use trireme_machinery::{go_text::quote, webhook_address::WebhookAddress, webhook_answer::read_answer};
 
@@ -110,9 +110,9 @@ impl WebhookParts {
 }
 
 impl HookExchange<'_> {
-    fn call(&self, path: &str, body: Option<Bytes>) -> Result<Call, String> {
+    fn call(&self, path: &str, body: Option<Bytes>) -> Result<OutboundCall, String> {
         let method = if body.is_some() { Method::POST } else { Method::GET };
-        let mut request = Request::new(body.map(Body::from).unwrap_or_default());
+        let mut request = Request::new(body.map(OutboundBody::from).unwrap_or_default());
         *request.method_mut() = method.clone();
         *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
         let json = HeaderValue::from_static("application/json");
@@ -122,20 +122,20 @@ impl HookExchange<'_> {
         if method == Method::POST {
             headers.insert(header::CONTENT_TYPE, json);
         }
-        Ok(Call {
+        Ok(OutboundCall {
             tls: Some(self.target.tls.clone()),
             // As upstream: calls to a service spread over its endpoints, which one connection would not.
             protocols: Protocols::Http1,
             timeout: Some(self.timeout),
             max_body_bytes: Some(MAX_ANSWER_BYTES),
             partition: Some(self.webhook.uid.as_str().into()),
-            ..Call::new(self.endpoint.clone(), request)
+            ..OutboundCall::new(self.endpoint.clone(), request)
         })
     }
 }
 
 /// Where an answer redirects to.
-fn redirection(response: &Response<ResponseBody>) -> Option<String> {
+fn redirection(response: &Response<IncomingBody>) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }

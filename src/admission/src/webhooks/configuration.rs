@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use trireme_http::client::{Tls, TlsOptions, Trust};
+use trireme_http::client::{ClientTls, TlsOptions, Trust};
 use trireme_machinery::webhook_address::WebhookAddress;
 
 use super::conditions::MatchConditions;
@@ -66,7 +66,7 @@ pub(super) struct Webhook {
 /// The server behind a webhook.
 pub(super) struct WebhookTarget {
     pub(super) address: WebhookAddress,
-    pub(super) tls: Arc<Tls>,
+    pub(super) tls: Arc<ClientTls>,
 }
 
 /// The versions of `AdmissionReview`.
@@ -148,7 +148,7 @@ impl WebhookTarget {
             trust,
             ..TlsOptions::default()
         };
-        let tls = Tls::new(&options).map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let tls = ClientTls::new(&options).map_err(|error| format!("unable to load root certificates: {error}"))?;
         Ok(Self { address, tls })
     }
 }

@@ -21,7 +21,7 @@ use jsonwebtoken::{
 use serde_json::Value;
 use trireme_actors::{Clock, Tasks};
 use trireme_http::client::{
-    Call, Client, Endpoint, HeaderValue, RemoteAnswer, Request, Response, ResponseBody, Tls, TlsOptions,
+    Client, ClientTls, Endpoint, HeaderValue, IncomingBody, OutboundCall, RemoteAnswer, Request, Response, TlsOptions,
     TlsOptionsError, Trust, Uri, header,
 };
 use trireme_machinery::go_text::quote;
@@ -61,7 +61,7 @@ pub(super) struct ProviderAddress {
 /// One issuer.
 pub(super) struct IssuerProvider {
     address: ProviderAddress,
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
     client: Client,
     clock: Clock,
     jwks_url: ArcSwapOption<String>,
@@ -88,7 +88,7 @@ impl IssuerProvider {
         };
         let provider = Arc::new(Self {
             address,
-            tls: Tls::new(&options)?,
+            tls: ClientTls::new(&options)?,
             client: parts.client.clone(),
             clock: parts.clock.clone(),
             jwks_url: ArcSwapOption::empty(),
@@ -170,16 +170,16 @@ impl IssuerProvider {
         for _ in 0..=MAX_REDIRECTS {
             let failed = |why: String| format!("Get {}: {why}", quote(&url));
             let (endpoint, path) = parts_of(&url).ok_or_else(|| failed("unsupported protocol scheme".to_owned()))?;
-            let mut request = Request::new(trireme_http::client::Body::empty());
+            let mut request = Request::new(trireme_http::client::OutboundBody::empty());
             *request.uri_mut() = path.parse().map_err(|_| failed("invalid URL".to_owned()))?;
             let headers = request.headers_mut();
             headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
             headers.insert(header::USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-            let call = Call {
+            let call = OutboundCall {
                 tls: Some(Arc::clone(&self.tls)),
                 timeout: Some(TIMEOUT),
                 max_body_bytes: Some(MAX_BYTES),
-                ..Call::new(endpoint.clone(), request)
+                ..OutboundCall::new(endpoint.clone(), request)
             };
             let response = self
                 .client
@@ -255,7 +255,7 @@ fn parts_of(url: &str) -> Option<(Endpoint, String)> {
     endpoint.is_secure().then(|| (endpoint, path.to_owned()))
 }
 
-fn redirection(response: &Response<ResponseBody>) -> Option<String> {
+fn redirection(response: &Response<IncomingBody>) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }

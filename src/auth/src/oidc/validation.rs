@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use trireme_cel::selects_field;
-use trireme_http::client::{Tls, TlsOptions, Trust};
+use trireme_http::client::{ClientTls, TlsOptions, Trust};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
@@ -112,7 +112,7 @@ fn validate_issuer(issuer: &IssuerConfiguration, disallowed: &[String], path: &P
     validate_audiences(issuer, path, errors);
     if !issuer.certificate_authority.is_empty() {
         let trust = Trust::Ca(issuer.certificate_authority.clone().into_bytes());
-        let made = Tls::new(&TlsOptions {
+        let made = ClientTls::new(&TlsOptions {
             trust,
             ..TlsOptions::default()
         });

@@ -17,7 +17,7 @@ use super::TokenError;
 const GENERATION: usize = 4096;
 
 /// The SHA-256 of a token: what is remembered opens nothing.
-type Fingerprint = [u8; 32];
+type TokenDigest = [u8; 32];
 
 /// Signatures that have been verified. When the younger half is full, it takes the place of the older one.
 #[derive(Default)]
@@ -25,8 +25,8 @@ pub(super) struct Proven(Mutex<Halves>);
 
 #[derive(Default)]
 struct Halves {
-    younger: HashMap<Fingerprint, Arc<Value>>,
-    older: HashMap<Fingerprint, Arc<Value>>,
+    younger: HashMap<TokenDigest, Arc<Value>>,
+    older: HashMap<TokenDigest, Arc<Value>>,
 }
 
 impl Proven {
@@ -36,7 +36,7 @@ impl Proven {
         token: &str,
         prove: impl FnOnce() -> Result<Value, TokenError>,
     ) -> Result<Arc<Value>, TokenError> {
-        let fingerprint: Fingerprint = Sha256::digest(token).into();
+        let fingerprint: TokenDigest = Sha256::digest(token).into();
         if let Some(claims) = self.with(|halves| halves.find(&fingerprint)) {
             return Ok(claims);
         }
@@ -51,7 +51,7 @@ impl Proven {
 }
 
 impl Halves {
-    fn find(&mut self, fingerprint: &Fingerprint) -> Option<Arc<Value>> {
+    fn find(&mut self, fingerprint: &TokenDigest) -> Option<Arc<Value>> {
         if let Some(claims) = self.younger.get(fingerprint) {
             return Some(Arc::clone(claims));
         }
@@ -60,7 +60,7 @@ impl Halves {
         Some(claims)
     }
 
-    fn insert(&mut self, fingerprint: Fingerprint, claims: Arc<Value>) {
+    fn insert(&mut self, fingerprint: TokenDigest, claims: Arc<Value>) {
         if self.younger.len() >= GENERATION {
             self.older = std::mem::take(&mut self.younger);
         }

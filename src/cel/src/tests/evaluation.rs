@@ -4,7 +4,9 @@
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
 use serde_json::{Value as Json, json};
-use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+use trireme_machinery::schema::{
+    Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
+};
 
 use crate::{
     Activation, AdmissionVariables, Authorizer, Budget, Check, CheckObject, Decision, Environment, EvalError, Program,
@@ -43,7 +45,7 @@ fn table() -> (TypeTable, TypeId) {
         presence: Presence::OmitZero,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     };
     let mut define = |name: &str, fields| {

@@ -26,15 +26,15 @@ use serde_json::Value;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
-    ApiSurface, DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceDefinition,
+    ApiSurface, DirectorHandle, EventKind, Item, OwnObjects, RegistryHandle, ResourceDefinition, WriteFence,
     item::{ItemKey, parse},
     request::{DeleteOptions, Freshness, Propagation},
 };
 
-use self::owners::{Owners, Verdict};
+use self::owners::{OwnerVerdict, Owners};
 use crate::{
     LeaseTenure, MANAGER,
-    controller::{Change, Controller, ReconcileResult},
+    controller::{Controller, ObjectChange, ReconcileResult},
 };
 
 /// The finalizer of an object that goes after its dependents.
@@ -82,7 +82,7 @@ impl Suspect {
 /// Where the objects are, and on what condition they can be changed.
 struct GarbageContext<'a> {
     routes: &'a ApiSurface,
-    fence: &'a Fence,
+    fence: &'a WriteFence,
 }
 
 impl GarbageContext<'_> {
@@ -272,18 +272,18 @@ impl GarbageCollector {
         owners: &Owners,
     ) -> Result<(), ApiError> {
         match owners.verdict() {
-            Verdict::Keep => Ok(()),
-            Verdict::Detach => {
+            OwnerVerdict::Keep => Ok(()),
+            OwnerVerdict::Detach => {
                 let staying = owners.staying();
                 found.change_metadata("ownerReferences", staying).await
             }
-            Verdict::DeleteForWaiting => match self.dependents_of(scene, found).await?.as_slice() {
+            OwnerVerdict::DeleteForWaiting => match self.dependents_of(scene, found).await?.as_slice() {
                 [] => found.delete(found.propagation()).await,
                 // A change of the object makes it come up again.
                 dependents if self.unblock_circle(scene, found, dependents).await? => Ok(()),
                 _ => found.delete(Propagation::Foreground).await,
             },
-            Verdict::Delete => found.delete(found.propagation()).await,
+            OwnerVerdict::Delete => found.delete(found.propagation()).await,
         }
     }
 }
@@ -312,7 +312,7 @@ impl Controller for GarbageCollector {
         owned.cloned().collect()
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Suspect> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Suspect> {
         let item = &change.item;
         if change.kind != EventKind::Deleted {
             let concerns = item.is_terminating || !item.owners.is_empty();

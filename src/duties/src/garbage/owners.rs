@@ -17,11 +17,11 @@ use super::{FoundObject, GarbageContext, Suspect};
 
 /// An object's owner references, each with what it leads to.
 pub(super) struct Owners {
-    all: Vec<(Value, Owner)>,
+    all: Vec<(Value, OwnerState)>,
 }
 
 /// The object behind a reference.
-enum Owner {
+enum OwnerState {
     /// An object that stays, or goes without regard to its dependents.
     Staying,
     /// An object that is going and waits for its dependents.
@@ -36,7 +36,7 @@ enum Owner {
 
 /// The action for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum OwnerVerdict {
     /// Nothing.
     Keep,
     /// It has an owner; the references to the others are taken out.
@@ -62,32 +62,35 @@ impl Owners {
         Ok(Self { all })
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
-        let any = |wanted: fn(&Owner) -> bool| self.all.iter().any(|(_, owner)| wanted(owner));
-        if self.all_stay() || any(|owner| matches!(owner, Owner::Misplaced | Owner::Unknown)) {
-            Verdict::Keep
-        } else if any(|owner| matches!(owner, Owner::Staying)) {
-            Verdict::Detach
-        } else if any(|owner| matches!(owner, Owner::Waiting(_))) {
-            Verdict::DeleteForWaiting
+    pub(super) fn verdict(&self) -> OwnerVerdict {
+        let any = |wanted: fn(&OwnerState) -> bool| self.all.iter().any(|(_, owner)| wanted(owner));
+        if self.all_stay() || any(|owner| matches!(owner, OwnerState::Misplaced | OwnerState::Unknown)) {
+            OwnerVerdict::Keep
+        } else if any(|owner| matches!(owner, OwnerState::Staying)) {
+            OwnerVerdict::Detach
+        } else if any(|owner| matches!(owner, OwnerState::Waiting(_))) {
+            OwnerVerdict::DeleteForWaiting
         } else {
-            Verdict::Delete
+            OwnerVerdict::Delete
         }
     }
 
     /// Returns true if an owner is of a kind that is not served or cannot be read, which may change.
     pub(super) fn some_unknown(&self) -> bool {
-        self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
+        self.all.iter().any(|(_, owner)| matches!(owner, OwnerState::Unknown))
     }
 
     /// Returns true if every owner is there and stays; also if there is none.
     pub(super) fn all_stay(&self) -> bool {
-        self.all.iter().all(|(_, owner)| matches!(owner, Owner::Staying))
+        self.all.iter().all(|(_, owner)| matches!(owner, OwnerState::Staying))
     }
 
     /// The references to owners that stay, or null.
     pub(super) fn staying(&self) -> Value {
-        let staying = self.all.iter().filter(|(_, owner)| matches!(owner, Owner::Staying));
+        let staying = self
+            .all
+            .iter()
+            .filter(|(_, owner)| matches!(owner, OwnerState::Staying));
         let references: Vec<Value> = staying.map(|(reference, _)| reference.clone()).collect();
         references.into()
     }
@@ -95,14 +98,14 @@ impl Owners {
     /// The owners that wait for their dependents.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &FoundObject> {
         self.all.iter().filter_map(|(_, owner)| match owner {
-            Owner::Waiting(found) => Some(found),
+            OwnerState::Waiting(found) => Some(found),
             _ => None,
         })
     }
 
     /// The references that lead out of the object's namespace, as far as can be told without looking further.
     pub(super) fn suspicious(&self) -> impl Iterator<Item = &Value> {
-        let suspicious = |owner: &Owner| matches!(owner, Owner::Misplaced | Owner::Absent);
+        let suspicious = |owner: &OwnerState| matches!(owner, OwnerState::Misplaced | OwnerState::Absent);
         self.all
             .iter()
             .filter(move |(_, owner)| suspicious(owner))
@@ -120,28 +123,28 @@ async fn look_up(
     reference: OwnerReference<'_>,
     scene: &GarbageContext<'_>,
     freshness: Freshness,
-) -> Result<Owner, ApiError> {
+) -> Result<OwnerState, ApiError> {
     let Some(registry) = registry_of(scene.routes, reference) else {
-        return Ok(Owner::Unknown);
+        return Ok(OwnerState::Unknown);
     };
     if registry.info().namespaced && namespace.is_empty() {
-        return Ok(Owner::Misplaced);
+        return Ok(OwnerState::Misplaced);
     }
     let found = scene
         .find(registry, &key(registry, namespace, reference), freshness)
         .await;
     let found = match found {
         Ok(Some(found)) => found,
-        Ok(None) => return Ok(Owner::Absent),
-        Err(error) if error.reason == Reason::StorageReadError => return Ok(Owner::Unknown),
+        Ok(None) => return Ok(OwnerState::Absent),
+        Err(error) if error.reason == Reason::StorageReadError => return Ok(OwnerState::Unknown),
         Err(error) => return Err(error),
     };
     Ok(if *found.item.uid != *reference.uid() {
-        Owner::Absent
+        OwnerState::Absent
     } else if found.waits_for_dependents() {
-        Owner::Waiting(found)
+        OwnerState::Waiting(found)
     } else {
-        Owner::Staying
+        OwnerState::Staying
     })
 }
 

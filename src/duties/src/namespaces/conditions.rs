@@ -17,33 +17,33 @@ pub(super) struct Findings {
 }
 
 /// A condition with what it says when all is well.
-struct Kind {
+struct ConditionKind {
     name: &'static str,
     reason: &'static str,
     message: &'static str,
 }
 
-const DISCOVERY: Kind = Kind {
+const DISCOVERY: ConditionKind = ConditionKind {
     name: "NamespaceDeletionDiscoveryFailure",
     reason: "ResourcesDiscovered",
     message: "All resources successfully discovered",
 };
-const PARSING: Kind = Kind {
+const PARSING: ConditionKind = ConditionKind {
     name: "NamespaceDeletionGroupVersionParsingFailure",
     reason: "ParsedGroupVersions",
     message: "All legacy kube types successfully parsed",
 };
-const CONTENT: Kind = Kind {
+const CONTENT: ConditionKind = ConditionKind {
     name: "NamespaceDeletionContentFailure",
     reason: "ContentDeleted",
     message: "All content successfully deleted, may be waiting on finalization",
 };
-const REMAINING: Kind = Kind {
+const REMAINING: ConditionKind = ConditionKind {
     name: "NamespaceContentRemaining",
     reason: "ContentRemoved",
     message: "All content successfully removed",
 };
-const FINALIZERS: Kind = Kind {
+const FINALIZERS: ConditionKind = ConditionKind {
     name: "NamespaceFinalizersRemaining",
     reason: "ContentHasNoFinalizers",
     message: "All content-preserving finalizers finished",
@@ -108,7 +108,7 @@ fn sorted(texts: impl Iterator<Item = String>) -> String {
     texts.join(", ")
 }
 
-impl Kind {
+impl ConditionKind {
     /// Sets the condition; says whether it was another.
     fn set(&self, conditions: &mut Vec<Value>, trouble: Option<(&str, String)>, now: Timestamp) -> bool {
         let status = if trouble.is_some() { "True" } else { "False" };

@@ -14,7 +14,7 @@ use super::conditions::Findings;
 const AT_ONCE: usize = 16;
 
 /// A namespace that is being deleted.
-pub(super) struct Content<'a> {
+pub(super) struct NamespaceContent<'a> {
     pub(super) namespace: &'a str,
     /// Since when.
     pub(super) deleted_at: Timestamp,
@@ -27,7 +27,7 @@ struct Left {
     failure: Option<String>,
 }
 
-impl Content<'_> {
+impl NamespaceContent<'_> {
     /// Deletes everything: pods first, so that nothing is taken away from under them, and the rest when they are gone.
     pub(super) async fn delete(&self, resources: Vec<OwnObjects>) -> Findings {
         let is_pods = |objects: &OwnObjects| {

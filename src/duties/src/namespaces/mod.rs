@@ -15,10 +15,10 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
 
-use self::{conditions::Findings, content::Content};
+use self::{conditions::Findings, content::NamespaceContent};
 use crate::{
     LeaseTenure, MANAGER,
-    controller::{Change, Controller, ReconcileResult},
+    controller::{Controller, ObjectChange, ReconcileResult},
 };
 
 /// The finalizer in `spec.finalizers` that stands for this duty.
@@ -50,7 +50,7 @@ impl NamespaceDeletion {
         let (Some(deleted_at), false) = (deleted_at, finalizers(&namespace).is_empty()) else {
             return Ok(ReconcileResult::done());
         };
-        let content = Content {
+        let content = NamespaceContent {
             namespace: name,
             deleted_at,
         };
@@ -148,7 +148,7 @@ impl Controller for NamespaceDeletion {
         vec![self.namespaces.registry().clone()]
     }
 
-    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
         let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
         is_going.then(|| change.item.name().into()).into_iter().collect()
     }

@@ -24,7 +24,7 @@ use self::{
 };
 use crate::{
     LeaseTenure, SERVER,
-    controller::{Change, Controller, ReconcileResult},
+    controller::{Controller, ObjectChange, ReconcileResult},
 };
 
 /// Writes under way at a time: a fresh store gets all objects at once, and the store commits them together.
@@ -158,7 +158,7 @@ impl Controller for BootstrapRoles {
         .collect()
     }
 
-    fn concerned(&self, change: &Change) -> Vec<BootstrapRole> {
+    fn concerned(&self, change: &ObjectChange) -> Vec<BootstrapRole> {
         let plural = &*change.info.resource.resource;
         let kind = PolicyKind::ALL.into_iter().find(|kind| kind.plural() == plural);
         let key = kind.map(|kind| (kind, change.item.key.clone()));

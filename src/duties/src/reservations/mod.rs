@@ -20,8 +20,8 @@ use trireme_actors::Clock;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
-    Fence, OwnObjects, RegistryHandle,
-    allocate::{AddressAllocator, AllocateError, Held, PortAllocator},
+    OwnObjects, RegistryHandle, WriteFence,
+    allocate::{AddressAllocator, AllocateError, HeldAddresses, PortAllocator},
     request::DeleteOptions,
 };
 
@@ -42,7 +42,7 @@ pub struct Reservations {
     /// The allocator of node ports.
     pub port_allocator: PortAllocator,
     /// The reservations of a service.
-    pub held: fn(&Value) -> Held,
+    pub held: fn(&Value) -> HeldAddresses,
     /// The time for which a reservation may be there before its service. No request lasts as long.
     pub patience: Duration,
     /// Measures it.
@@ -111,7 +111,7 @@ impl RepairReservations {
         services: &InUse,
         addresses: &[Value],
         ports: &HashSet<u16>,
-        fence: &Fence,
+        fence: &WriteFence,
     ) -> Result<(), ApiError> {
         let reserved: HashSet<IpAddr> = addresses.iter().filter_map(address_of).collect();
         let allocator = self.reservations.address_allocator.under(fence);
@@ -127,7 +127,7 @@ impl RepairReservations {
         Ok(())
     }
 
-    async fn give_back(&self, left_over: Vec<Reserved>, fence: &Fence) -> Result<(), ApiError> {
+    async fn give_back(&self, left_over: Vec<Reserved>, fence: &WriteFence) -> Result<(), ApiError> {
         let mut ports = Vec::new();
         for reserved in left_over {
             tracing::warn!(?reserved, "a reservation without a service is given back");
@@ -140,7 +140,7 @@ impl RepairReservations {
         released.map_err(failed)
     }
 
-    async fn delete(&self, name: &str, uid: String, fence: &Fence) -> Result<(), ApiError> {
+    async fn delete(&self, name: &str, uid: String, fence: &WriteFence) -> Result<(), ApiError> {
         let options = DeleteOptions {
             uid: Some(uid),
             ..DeleteOptions::default()

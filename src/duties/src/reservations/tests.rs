@@ -6,7 +6,7 @@ use trireme_actors::{
     topology::Topology,
 };
 use trireme_admission::Chain;
-use trireme_kinds::{ApiSelection, Settings, TokenIssuer};
+use trireme_kinds::{ApiSelection, KindSettings, TokenIssuer};
 use trireme_registry::{
     DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions,
     allocate::ServiceRanges,
@@ -23,13 +23,13 @@ struct Cluster {
     store: Arc<dyn Storage>,
     services: OwnObjects,
     addresses: OwnObjects,
-    settings: Settings,
+    settings: KindSettings,
 }
 
-fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
+fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> KindSettings {
     let addresses = ServiceRanges::fixed(["10.0.0.0/28".parse().expect("a range")]);
     let ports = "30000-30009".parse().expect("a range");
-    Settings {
+    KindSettings {
         apis: ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
@@ -50,7 +50,7 @@ async fn serve(
     kit: &TestKit,
     store: &Arc<dyn Storage>,
     published: PublishedSurface,
-    settings: &Settings,
+    settings: &KindSettings,
 ) -> DirectorHandle {
     let registries = Registries {
         system: kit.system.clone(),

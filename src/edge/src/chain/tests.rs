@@ -17,12 +17,12 @@ use trireme_auth::{
     AnonymousAuth, Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision,
     FrontProxyHeaders, Impersonator, MASTERS, Rejected,
 };
-use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
+use trireme_flow::{Full, InFlightLimits, Limiter, MaxInFlight, RequestKind, Seat};
 use trireme_registry::{PublishedSurface, request::UserInfo};
 
-use trireme_http::server::Lifecycle;
+use trireme_http::server::ServerLifecycle;
 
-use crate::{exchange::Current, state::ChainState};
+use crate::{exchange::CurrentExchange, state::ChainState};
 
 mod audit;
 mod slow_requests;
@@ -103,7 +103,7 @@ impl Fixture {
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(
                     &system,
-                    Limits {
+                    InFlightLimits {
                         read_only: 1,
                         mutating: 1,
                     },
@@ -111,7 +111,7 @@ impl Fixture {
                 .expect("its actors start"),
             ),
             surface: PublishedSurface::default(),
-            lifecycle: Lifecycle::new(),
+            lifecycle: ServerLifecycle::new(),
             anonymous: AnonymousAuth::everywhere(true),
             front_proxy: FrontProxyHeaders::standard(),
             request_timeout: Duration::from_secs(60),
@@ -167,13 +167,13 @@ async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<B
         .route("/never", web::get().to(std::future::pending::<HttpResponse>))
         .route(
             "/warn",
-            web::get().to(|exchange: Current| async move {
+            web::get().to(|exchange: CurrentExchange| async move {
                 exchange.warn("unknown field \"a\"");
                 exchange.warn("unknown field \"a\"");
                 "done"
             }),
         )
-        .default_service(web::to(|exchange: Current| async move { exchange.user().name }));
+        .default_service(web::to(|exchange: CurrentExchange| async move { exchange.user().name }));
     let factory = map_config(app.into_factory(), |()| AppConfig::default());
     factory.new_service(()).await.expect("the application is in order")
 }

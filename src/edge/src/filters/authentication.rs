@@ -91,9 +91,9 @@ fn take_out(front_proxy: &FrontProxyHeaders, headers: &mut HeaderMap) {
 }
 
 /// The identity in a certificate, or the reason that it cannot be read.
-type Identity = Result<CertificateIdentity, CertificateError>;
+type PeerCertificate = Result<CertificateIdentity, CertificateError>;
 /// The identity in a client's certificate, if a CA stands for it; `None` if there are no such CAs.
-type JudgedIdentity = Option<Result<Rc<Identity>, CertificateError>>;
+type JudgedIdentity = Option<Result<Rc<PeerCertificate>, CertificateError>>;
 
 /// A client's certificate by the CAs of clients and by those of proxies.
 #[derive(Default)]

@@ -23,7 +23,7 @@ use trireme_http::server::Upgrade;
 use crate::{exchange::Exchange, metrics, request_span, state::ChainState};
 
 /// A request under way; reported when it is dropped.
-struct Observation {
+struct RequestObservation {
     exchange: Rc<Exchange>,
     clock: Clock,
     status: StatusCode,
@@ -34,7 +34,7 @@ struct Observation {
     _long_running: Option<metrics::LongRunning>,
 }
 
-impl Observation {
+impl RequestObservation {
     /// The answer was not streamed and is as good as written, or the connection that it switched over has ended.
     fn finish(mut self, bytes: u64) {
         self.bytes = bytes;
@@ -48,7 +48,7 @@ impl Observation {
     }
 }
 
-impl Drop for Observation {
+impl Drop for RequestObservation {
     fn drop(&mut self) {
         let took = self.clock.now().saturating_duration_since(self.exchange.received);
         self.exchange.trace.pass_at(self.last_step, took);
@@ -68,7 +68,7 @@ pub(crate) fn observe(
     seat: Option<Seat>,
     mut response: HttpResponse,
 ) -> HttpResponse {
-    let observation = Observation {
+    let observation = RequestObservation {
         clock: state.clock.clone(),
         status: response.status(),
         bytes: 0,
@@ -103,7 +103,7 @@ pub(crate) fn observe(
 /// A streamed body that is counted.
 struct ObservedBody {
     body: BoxBody,
-    observation: Observation,
+    observation: RequestObservation,
 }
 
 impl MessageBody for ObservedBody {

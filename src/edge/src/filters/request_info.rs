@@ -61,6 +61,6 @@ pub(crate) fn resolve(
         } else {
             Trace::default()
         },
-        span: spans::Current::default(),
+        span: spans::CurrentSpan::default(),
     })
 }

@@ -3,15 +3,15 @@
 use actix_web::web;
 use trireme_registry::subresource::SubresourceCreateRequest;
 
-use super::{Call, object::posted};
+use super::{ResourceCall, object::posted};
 use crate::{
     negotiation::{OfferedForms, Produces, negotiate_view},
-    options::{self, Write},
-    respond::Answered,
+    options::{self, OptionsVerb},
+    respond::HandlerResult,
 };
 
 /// Does what the body says and tells of it by what was made of it, or by a `Status`.
-pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
     let offered = OfferedForms {
         tables: false,
         ..call.offered()
@@ -22,7 +22,11 @@ pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> An
         target: call.target(),
         subresource: name.to_owned(),
         body,
-        options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
+        options: options::read(
+            &call.exchange.query,
+            call.exchange.user_agent.as_deref(),
+            OptionsVerb::Create,
+        )?,
         routes: call.api.director.surface(),
     };
     let done = call.route.registry.create_subresource(request).await?;

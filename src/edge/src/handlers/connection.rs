@@ -5,14 +5,14 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use trireme_registry::subresource::{ConnectCall, Destination, SubresourceRole};
 
-use super::Call;
+use super::ResourceCall;
 use crate::{
-    respond::Answered,
+    respond::HandlerResult,
     status::{self, not_implemented},
 };
 
 /// Finds out whom the request is for. Nobody can be asked yet, so that is where it ends.
-pub(crate) async fn handle(call: &Call, name: &str) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     let registry = &call.route.registry;
     let info = registry.info().clone();
     let Some(SubresourceRole::Connect(connect)) = info.strategy.subresource(name) else {
@@ -24,7 +24,7 @@ pub(crate) async fn handle(call: &Call, name: &str) -> Answered {
     }
 }
 
-fn connect_call(call: &Call) -> ConnectCall {
+fn connect_call(call: &ResourceCall) -> ConnectCall {
     ConnectCall {
         registry: Arc::new(call.route.registry.clone()),
         routes: call.api.director.surface(),

@@ -3,17 +3,21 @@
 use actix_web::{http::StatusCode, web};
 use trireme_registry::request::CreateRequest;
 
-use super::{Call, object::Shape};
+use super::{ResourceCall, object::Shape};
 use crate::{
-    options::{self, Write},
-    respond::Answered,
+    options::{self, OptionsVerb},
+    respond::HandlerResult,
 };
 
 /// Creates an object.
-pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let body = call.body(payload).await?;
-    let options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?;
+    let options = options::read(
+        &call.exchange.query,
+        call.exchange.user_agent.as_deref(),
+        OptionsVerb::Create,
+    )?;
     let request = CreateRequest {
         target: call.target(),
         body,

@@ -6,18 +6,18 @@ use trireme_machinery::ApiError;
 use trireme_registry::request::{DeleteOptions, DeleteRequest};
 
 use super::{
-    Call,
+    ResourceCall,
     object::{Shape, deleted},
 };
 use crate::{
-    delete_options::{self, Deletion},
+    delete_options::{self, DeletionOptions},
     filters::authorization,
     negotiation,
-    respond::Answered,
+    respond::HandlerResult,
 };
 
 /// Deletes an object, or marks it for deletion.
-pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let deletion = options(call, payload).await?;
     if deletion.ignores_read_error {
@@ -42,7 +42,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
 }
 
 /// Deletes what cannot be read, for a user who may do even that.
-async fn delete_unreadable(call: &Call, shape: &Shape) -> Answered {
+async fn delete_unreadable(call: &ResourceCall, shape: &Shape) -> HandlerResult {
     authorization::authorize_unsafe_deletion(&*call.api.authorizer, &call.exchange).await?;
     let target = call.target();
     let name = target.name.clone();
@@ -60,7 +60,7 @@ async fn delete_unreadable(call: &Call, shape: &Shape) -> Answered {
 }
 
 /// Warns a client that leaves it to the kind what becomes of dependents.
-pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
+pub(super) fn warn_of_default(call: &ResourceCall, options: &DeleteOptions) {
     let strategy = &call.route.registry.info().strategy;
     let warning = strategy
         .default_propagation_warning()
@@ -69,7 +69,7 @@ pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
 }
 
 /// The options of a deletion: a body leaves the query without meaning.
-pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deletion, ApiError> {
+pub(super) async fn options(call: &ResourceCall, payload: web::Payload) -> Result<DeletionOptions, ApiError> {
     let bytes = call.bytes(payload).await?;
     if bytes.is_empty() {
         return delete_options::from_query(&call.exchange.query, call.api.unsafe_deletion);

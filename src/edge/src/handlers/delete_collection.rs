@@ -3,11 +3,11 @@
 use actix_web::web;
 use trireme_registry::{request::DeleteCollectionRequest, versions};
 
-use super::{Call, delete, list, list_query};
-use crate::{negotiation::Produces, respond::Answered};
+use super::{ResourceCall, delete, list, list_query};
+use crate::{negotiation::Produces, respond::HandlerResult};
 
 /// Deletes what is selected, and tells of it by a list.
-pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let shape = list::Shape::negotiate(&call.exchange, Produces::Documents, call.offered())?;
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;

@@ -16,7 +16,7 @@ use trireme_registry::{
 
 use super::object::{revision_of, table_metadata};
 use crate::{
-    negotiation::{Accept, Format, MetaVersion, View},
+    negotiation::{Accept, Format, MetaVersion, ShownPart},
     status,
     views::{IncludeObject, Tables, partial, stored},
     wire::{self, PARTIAL},
@@ -27,7 +27,7 @@ pub(super) struct EventWriter {
     pub(super) registry: RegistryHandle,
     pub(super) info: Arc<ResourceDefinition>,
     pub(super) version: usize,
-    pub(super) accept: Accept<View>,
+    pub(super) accept: Accept<ShownPart>,
     pub(super) include: IncludeObject,
     pub(super) types: &'static TypeTable,
     pub(super) clock: Clock,
@@ -72,7 +72,7 @@ impl EventWriter {
 
     /// An event for each of some frames, and whether more may follow; `None` if they cannot be shown as asked for.
     pub(super) fn write(&mut self, frames: Vec<WatchFrame>) -> Option<(Vec<Bytes>, bool)> {
-        if matches!(self.accept.view, View::MetadataList(_)) {
+        if matches!(self.accept.view, ShownPart::MetadataList(_)) {
             return None;
         }
         let mut out: Vec<Bytes> = Vec::with_capacity(frames.len());
@@ -111,7 +111,7 @@ impl EventWriter {
     }
 
     fn protobuf(&self, kind: EventKind, item: &Item) -> Result<Bytes, ApiError> {
-        let View::Metadata(version) = self.accept.view else {
+        let ShownPart::Metadata(version) = self.accept.view else {
             return protobuf::frame(&self.info, item, kind, self.version);
         };
         let message = wire::metadata_message(self.types, &self.info, item)?;
@@ -121,7 +121,7 @@ impl EventWriter {
 
     fn line(&mut self, kind: EventKind, item: &Item, frame: Bytes) -> Bytes {
         let shown = match self.accept.view {
-            View::Whole | View::MetadataList(_) => {
+            ShownPart::Whole | ShownPart::MetadataList(_) => {
                 if self.version == self.info.storage_version && self.info.converter.is_none() {
                     return frame;
                 }
@@ -129,12 +129,12 @@ impl EventWriter {
                 let head = format!(r#"{{"type":"{}","object":"#, kind.as_str());
                 return [head.as_bytes(), &object, b"}\n"].concat().into();
             }
-            View::Table(version) => {
+            ShownPart::Table(version) => {
                 let columns = self.headings(version);
                 let tables = self.tables(version, self.include);
                 tables.table(revision_of(item), columns, vec![tables.row(item)])
             }
-            View::Metadata(version) => partial(&self.info, &stored(&self.info, item), version),
+            ShownPart::Metadata(version) => partial(&self.info, &stored(&self.info, item), version),
         };
         line(kind.as_str(), &shown)
     }
@@ -151,9 +151,9 @@ impl EventWriter {
             "metadata": metadata,
         });
         let shown = match self.accept.view {
-            View::Whole | View::MetadataList(_) => object,
-            View::Metadata(version) => partial(&self.info, &object, version),
-            View::Table(version) => {
+            ShownPart::Whole | ShownPart::MetadataList(_) => object,
+            ShownPart::Metadata(version) => partial(&self.info, &object, version),
+            ShownPart::Table(version) => {
                 // Without its object the row would not say what the bookmark marks.
                 let include = match self.include {
                     IncludeObject::None if initial_events_end => IncludeObject::Metadata,
@@ -165,7 +165,7 @@ impl EventWriter {
             }
         };
         let ty = match self.accept.view {
-            View::Whole => Some(protobuf::type_of(&self.info, self.served())),
+            ShownPart::Whole => Some(protobuf::type_of(&self.info, self.served())),
             _ => wire::meta_type(self.types, PARTIAL),
         };
         self.event_of("BOOKMARK", ty, &shown)

@@ -6,11 +6,11 @@ use trireme_registry::{
     request::{GetRequest, Subresource},
 };
 
-use super::{Call, object::Shape};
-use crate::{compress, respond::Answered};
+use super::{ResourceCall, object::Shape};
+use crate::{compress, respond::HandlerResult};
 
 /// Reads an object or its scale.
-pub(crate) async fn handle(call: &Call) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let request = GetRequest {
         target: call.target(),

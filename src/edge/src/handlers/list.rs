@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{Item, ListPage, ResourceDefinition, protobuf, request::ListRequest, versions};
 
-use super::{Call, list_query, protobuf_list::ProtobufListBody};
+use super::{ResourceCall, list_query, protobuf_list::ProtobufListBody};
 use crate::{
     audit_trail::AuditTrail,
     compress,
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
-    respond::{self, Answered},
+    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, negotiate_view},
+    respond::{self, HandlerResult},
     views::{IncludeObject, Tables, partial, stored},
     wire::{self, PARTIAL_LIST},
 };
@@ -36,7 +36,7 @@ use crate::{
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a collection.
-pub(crate) async fn handle(call: &Call) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let shape = Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let info = call.route.registry.info();
     let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
@@ -53,7 +53,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
 
 /// The form in which the client wants a list.
 pub(super) struct Shape {
-    pub(super) accept: Accept<View>,
+    pub(super) accept: Accept<ShownPart>,
     pub(super) include: IncludeObject,
 }
 
@@ -62,8 +62,8 @@ impl Shape {
     pub(super) fn negotiate(exchange: &Exchange, produces: Produces, offered: OfferedForms) -> Result<Self, ApiError> {
         let accept = negotiate_view(exchange.accept.as_deref(), produces, offered)?;
         let include = match accept.view {
-            View::Table(_) => IncludeObject::parse(&exchange.query)?,
-            View::Metadata(_) => {
+            ShownPart::Table(_) => IncludeObject::parse(&exchange.query)?,
+            ShownPart::Metadata(_) => {
                 let text = "you requested PartialObjectMetadata, but the requested object is a list";
                 return Err(ApiError::new(Reason::NotAcceptable, text));
             }
@@ -76,16 +76,16 @@ impl Shape {
     ///
     /// # Errors
     /// 500 for an object that is not of its type, if the page is to be in protobuf.
-    pub(super) async fn page(&self, call: &Call, page: ListPage) -> Answered {
+    pub(super) async fn page(&self, call: &ResourceCall, page: ListPage) -> HandlerResult {
         let format = self.accept.format;
         let value = match self.accept.view {
-            View::Table(version) => self.table(call, version, &page),
-            View::MetadataList(version) | View::Metadata(version) if format == Format::Protobuf => {
+            ShownPart::Table(version) => self.table(call, version, &page),
+            ShownPart::MetadataList(version) | ShownPart::Metadata(version) if format == Format::Protobuf => {
                 call.exchange.note_answer(|| metadata_list(call, version, &page));
                 return protobuf_metadata_list(call, version, &page).await;
             }
-            View::MetadataList(version) | View::Metadata(version) => metadata_list(call, version, &page),
-            View::Whole => match format {
+            ShownPart::MetadataList(version) | ShownPart::Metadata(version) => metadata_list(call, version, &page),
+            ShownPart::Whole => match format {
                 Format::Json => return Ok(stream(call, page)),
                 Format::Yaml => whole(call, &page),
                 Format::Protobuf => {
@@ -97,7 +97,7 @@ impl Shape {
         Ok(respond::value(&call.exchange, format, StatusCode::OK, None, &value))
     }
 
-    fn table(&self, call: &Call, version: MetaVersion, page: &ListPage) -> Value {
+    fn table(&self, call: &ResourceCall, version: MetaVersion, page: &ListPage) -> Value {
         let info = call.route.registry.info();
         let tables = Tables::new(info, call.route.version, version, self.include, &call.api.clock);
         let rows = page.items.iter().map(|item| tables.row(item)).collect();
@@ -126,7 +126,7 @@ fn shown_metadata(info: &ResourceDefinition, page: &ListPage) -> Object {
     metadata
 }
 
-fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
+fn metadata_list(call: &ResourceCall, version: MetaVersion, page: &ListPage) -> Value {
     let info = call.route.registry.info();
     let object = |item: &Arc<Item>| partial(info, &stored(info, item), version);
     let items: Vec<Value> = page.items.iter().map(object).collect();
@@ -138,14 +138,14 @@ fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
     })
 }
 
-async fn protobuf_list(call: &Call, page: &ListPage) -> Answered {
+async fn protobuf_list(call: &ResourceCall, page: &ListPage) -> HandlerResult {
     let (info, version) = (call.route.registry.info(), call.route.version);
     let encode = |item: &Item| protobuf::message(info, item, version);
     let kind = (&*api_version(info, version), &*info.list_kind);
     ProtobufListBody::of(call, page, kind, encode).await.map(sent)
 }
 
-async fn protobuf_metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Answered {
+async fn protobuf_metadata_list(call: &ResourceCall, version: MetaVersion, page: &ListPage) -> HandlerResult {
     let (info, types) = (call.route.registry.info(), call.exchange.types);
     let encode = |item: &Item| wire::metadata_message(types, info, item);
     let kind = (version.api_version(), PARTIAL_LIST);
@@ -160,7 +160,7 @@ fn sent(body: ProtobufListBody) -> HttpResponse {
 }
 
 /// The list as a value: for YAML.
-fn whole(call: &Call, page: &ListPage) -> Value {
+fn whole(call: &ResourceCall, page: &ListPage) -> Value {
     let info = call.route.registry.info();
     let object = |item: &Arc<Item>| {
         let mut object = versions::object_value(info, item, call.route.version);
@@ -184,7 +184,7 @@ fn api_version(info: &ResourceDefinition, version: usize) -> String {
     version.group_version.to_string()
 }
 
-fn stream(call: &Call, page: ListPage) -> HttpResponse {
+fn stream(call: &ResourceCall, page: ListPage) -> HttpResponse {
     let info = Arc::clone(call.route.registry.info());
     let mut body = ListBody::new(info, call.route.version, page);
     let first = body.chunk().unwrap_or_default();

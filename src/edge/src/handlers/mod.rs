@@ -32,20 +32,20 @@ use trireme_registry::{
 };
 
 use crate::{
-    api::Shared,
+    api::EdgeShared,
     body,
-    exchange::{Current, header_text},
+    exchange::{CurrentExchange, header_text},
     negotiation::{self, OfferedForms},
     query::Query,
     wire,
 };
 
 /// A request for a resource that is served.
-pub(crate) struct Call {
+pub(crate) struct ResourceCall {
     /// The shared state.
-    pub(crate) api: Shared,
+    pub(crate) api: EdgeShared,
     /// The request.
-    pub(crate) exchange: Current,
+    pub(crate) exchange: CurrentExchange,
     /// The request as actix-web has it: for headers.
     pub(crate) http: HttpRequest,
     /// The resource.
@@ -54,7 +54,7 @@ pub(crate) struct Call {
     pub(crate) subresource: Subresource,
 }
 
-impl Call {
+impl ResourceCall {
     /// Where it goes.
     pub(crate) fn target(&self) -> Target {
         let info = &self.exchange.info;

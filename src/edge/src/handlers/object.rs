@@ -14,18 +14,18 @@ use trireme_registry::{
     versions,
 };
 
-use super::Call;
+use super::ResourceCall;
 use crate::{
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, View, negotiate_view},
-    respond::{self, Answered},
+    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, negotiate_view},
+    respond::{self, HandlerResult},
     views::{IncludeObject, Tables, metadata_alone, partial, stored, to_stored},
     wire::{self, PARTIAL},
 };
 
 /// The form in which the client wants an object, and the facts that it needs.
 pub(super) struct Shape {
-    pub(super) accept: Accept<View>,
+    pub(super) accept: Accept<ShownPart>,
     pub(super) include: IncludeObject,
 }
 
@@ -34,8 +34,8 @@ impl Shape {
     pub(super) fn negotiate(exchange: &Exchange, offered: OfferedForms) -> Result<Self, ApiError> {
         let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents, offered)?;
         let include = match accept.view {
-            View::Table(_) => IncludeObject::parse(&exchange.query)?,
-            View::MetadataList(_) => {
+            ShownPart::Table(_) => IncludeObject::parse(&exchange.query)?,
+            ShownPart::MetadataList(_) => {
                 let text = "you requested PartialObjectMetadataList, but the requested object is not a list";
                 return Err(ApiError::new(Reason::NotAcceptable, text));
             }
@@ -45,7 +45,7 @@ impl Shape {
     }
 
     /// An answer with a `Status` in it, which has no other form.
-    pub(super) fn status(&self, call: &Call, code: StatusCode, status: &Value) -> HttpResponse {
+    pub(super) fn status(&self, call: &ResourceCall, code: StatusCode, status: &Value) -> HttpResponse {
         let ty = wire::meta_type(call.exchange.types, "Status");
         respond::value(&call.exchange, self.accept.format, code, ty, status)
     }
@@ -54,7 +54,7 @@ impl Shape {
     ///
     /// # Errors
     /// What the resource's converter says.
-    pub(super) async fn item(&self, call: &Call, code: StatusCode, item: &Arc<Item>) -> Answered {
+    pub(super) async fn item(&self, call: &ResourceCall, code: StatusCode, item: &Arc<Item>) -> HandlerResult {
         let info = call.route.registry.info();
         if info.converter.is_none() {
             return self.shown(call, code, item);
@@ -63,31 +63,31 @@ impl Shape {
         self.shown(call, code, &converted)
     }
 
-    fn shown(&self, call: &Call, code: StatusCode, item: &Item) -> Answered {
+    fn shown(&self, call: &ResourceCall, code: StatusCode, item: &Item) -> HandlerResult {
         let info = call.route.registry.info();
         let value = match (self.accept.view, self.accept.format) {
-            (View::Whole | View::MetadataList(_), Format::Json) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Json) => {
                 let bytes = versions::object_bytes(info, item, call.route.version);
                 return Ok(respond::json(&call.exchange, code, bytes));
             }
-            (View::Whole | View::MetadataList(_), Format::Protobuf) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Protobuf) => {
                 let bytes = protobuf::object(info, item, call.route.version)?;
                 call.exchange
                     .note_answer(|| versions::object_value(info, item, call.route.version));
                 return Ok(respond::bytes(Format::Protobuf, code, bytes));
             }
-            (View::Whole | View::MetadataList(_), Format::Yaml) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Yaml) => {
                 versions::object_value(info, item, call.route.version)
             }
-            (View::Metadata(version), Format::Protobuf) => {
+            (ShownPart::Metadata(version), Format::Protobuf) => {
                 let message = wire::metadata_message(call.exchange.types, info, item)?;
                 call.exchange
                     .note_answer(|| partial(info, &stored(info, item), version));
                 let bytes = framing::enveloped(version.api_version(), PARTIAL, &message);
                 return Ok(respond::bytes(Format::Protobuf, code, bytes.into()));
             }
-            (View::Metadata(version), _) => partial(info, &stored(info, item), version),
-            (View::Table(version), _) => {
+            (ShownPart::Metadata(version), _) => partial(info, &stored(info, item), version),
+            (ShownPart::Table(version), _) => {
                 let tables = self.tables(call, version);
                 let row = tables.row(item);
                 tables.table(revision_of(item), tables.columns(), vec![row])
@@ -96,7 +96,7 @@ impl Shape {
         Ok(respond::value(&call.exchange, self.accept.format, code, None, &value))
     }
 
-    fn tables<'c>(&self, call: &'c Call, version: MetaVersion) -> Tables<'c> {
+    fn tables<'c>(&self, call: &'c ResourceCall, version: MetaVersion) -> Tables<'c> {
         let info = call.route.registry.info();
         Tables::new(info, call.route.version, version, self.include, &call.api.clock)
     }
@@ -105,7 +105,7 @@ impl Shape {
     ///
     /// # Errors
     /// What the resource's converter says.
-    pub(super) async fn answer(&self, call: &Call, code: StatusCode, answer: &Answer) -> Answered {
+    pub(super) async fn answer(&self, call: &ResourceCall, code: StatusCode, answer: &Answer) -> HandlerResult {
         match answer {
             Answer::Cached(item) => self.item(call, code, item).await,
             Answer::Materialized(value) => Ok(self.value(call, code, value.clone())),
@@ -113,19 +113,19 @@ impl Shape {
     }
 
     /// An answer with an object of the requested version in it, or with a scale.
-    pub(super) fn value(&self, call: &Call, code: StatusCode, object: Value) -> HttpResponse {
+    pub(super) fn value(&self, call: &ResourceCall, code: StatusCode, object: Value) -> HttpResponse {
         let is_scale = call.subresource == Subresource::Scale;
         let (info, served) = (call.route.registry.info(), call.route.version);
         let ty = match self.accept.view {
-            View::Whole if is_scale => call.subresource_type("scale"),
-            View::Whole => call.object_type(),
+            ShownPart::Whole if is_scale => call.subresource_type("scale"),
+            ShownPart::Whole => call.object_type(),
             _ => wire::meta_type(call.exchange.types, PARTIAL),
         };
         let value = match self.accept.view {
-            View::Whole | View::MetadataList(_) => object,
-            View::Metadata(version) if is_scale => partial(info, &object, version),
-            View::Metadata(version) => partial(info, &to_stored(info, served, object), version),
-            View::Table(version) => {
+            ShownPart::Whole | ShownPart::MetadataList(_) => object,
+            ShownPart::Metadata(version) if is_scale => partial(info, &object, version),
+            ShownPart::Metadata(version) => partial(info, &to_stored(info, served, object), version),
+            ShownPart::Table(version) => {
                 let (tables, metadata) = (self.tables(call, version), table_metadata(&object));
                 if is_scale {
                     tables.of_scale(metadata, object)
@@ -141,14 +141,14 @@ impl Shape {
 /// An answer to what was posted and is not kept: what became of it, in the type `ty`, or a `Status`, which has no other form.
 pub(super) fn posted(
     exchange: &Exchange,
-    accept: &Accept<View>,
+    accept: &Accept<ShownPart>,
     object: Option<Value>,
     ty: Option<MessageType<'_>>,
 ) -> HttpResponse {
     let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let object = object.unwrap_or_else(success);
     let (object, ty) = match accept.view {
-        View::Metadata(version) if !wire::is_status(&object) => {
+        ShownPart::Metadata(version) if !wire::is_status(&object) => {
             let ty = wire::meta_type(exchange.types, PARTIAL);
             (metadata_alone(&object, version), ty)
         }
@@ -177,7 +177,7 @@ pub(super) fn revision_of(item: &Item) -> Object {
 }
 
 /// The `Status` that tells of a deletion.
-pub(super) fn deleted(call: &Call, item: &Item) -> Value {
+pub(super) fn deleted(call: &ResourceCall, item: &Item) -> Value {
     let resource = &call.route.registry.info().resource;
     let mut details = Object::new();
     details.insert("name".into(), item.name().into());

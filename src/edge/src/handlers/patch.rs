@@ -6,16 +6,16 @@ use serde_json::Value;
 use trireme_machinery::yaml;
 use trireme_registry::request::{PatchKind, PatchRequest};
 
-use super::{Call, object::Shape};
+use super::{ResourceCall, object::Shape};
 use crate::{
     filters::authorization,
     negotiation::{self, PatchType, patch_type},
-    options::{self, Write},
-    respond::Answered,
+    options::{self, OptionsVerb},
+    respond::HandlerResult,
 };
 
 /// Applies a patch.
-pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let patch_type = match patch_type(call.content_type().as_deref()) {
         Ok(PatchType::Patch(PatchKind::StrategicMerge)) | Err(_) if call.route.registry.info().is_custom => {
             return Err(negotiation::no_such_custom_patch());
@@ -25,8 +25,8 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let shape = Shape::negotiate(&call.exchange, call.offered())?;
     let patch = call.bytes(payload).await?;
     let (kind, write) = match patch_type {
-        PatchType::Patch(kind) => (kind, Write::Patch),
-        PatchType::Apply => (PatchKind::Apply, Write::Apply),
+        PatchType::Patch(kind) => (kind, OptionsVerb::Patch),
+        PatchType::Apply => (PatchKind::Apply, OptionsVerb::Apply),
     };
     let mut options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), write)?;
     if kind == PatchKind::Apply {

@@ -17,7 +17,7 @@ use trireme_machinery::{
 };
 use trireme_registry::ListPage;
 
-use super::{Call, list::CHUNK_BYTES};
+use super::{ResourceCall, list::CHUNK_BYTES};
 use crate::wire;
 
 /// Objects that are encoded before others get their turn: about a millisecond's work.
@@ -37,7 +37,7 @@ impl ProtobufListBody {
     /// # Errors
     /// Those of `encode`.
     pub(super) async fn of(
-        call: &Call,
+        call: &ResourceCall,
         page: &ListPage,
         (api_version, kind): (&str, &str),
         encode: impl Fn(&trireme_registry::Item) -> Result<Bytes, ApiError>,

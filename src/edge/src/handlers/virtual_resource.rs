@@ -17,20 +17,20 @@ use trireme_registry::{
 
 use super::{list, list_query, object};
 use crate::{
-    api::Shared,
+    api::EdgeShared,
     body,
-    exchange::{Current, header_text},
-    negotiation::{self, MetaVersion, OfferedForms, Produces, View, negotiate_view},
-    options::{self, Write},
-    respond::{self, Answered},
+    exchange::{CurrentExchange, header_text},
+    negotiation::{self, MetaVersion, OfferedForms, Produces, ShownPart, negotiate_view},
+    options::{self, OptionsVerb},
+    respond::{self, HandlerResult},
     views::{IncludeObject, Tables, partial, to_stored},
     wire::{self, PARTIAL, PARTIAL_LIST},
 };
 
 /// A request for a virtual resource.
-pub(crate) struct Call {
-    pub(crate) api: Shared,
-    pub(crate) exchange: Current,
+pub(crate) struct VirtualResourceCall {
+    pub(crate) api: EdgeShared,
+    pub(crate) exchange: CurrentExchange,
     pub(crate) http: HttpRequest,
     pub(crate) definition: Arc<ResourceDefinition>,
     /// The served version.
@@ -39,7 +39,7 @@ pub(crate) struct Call {
     pub(crate) surface: Arc<ApiSurface>,
 }
 
-impl Call {
+impl VirtualResourceCall {
     fn target(&self) -> Target {
         let info = &self.exchange.info;
         Target {
@@ -90,7 +90,7 @@ impl Call {
 }
 
 /// POST: answers with what the handler made of the body, or with a `Status`.
-pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
+pub(crate) async fn create(call: &VirtualResourceCall, payload: web::Payload) -> HandlerResult {
     let exchange = &call.exchange;
     let offered = OfferedForms {
         tables: false,
@@ -107,7 +107,7 @@ pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
     let request = CreateRequest {
         target: call.target(),
         body: Body { bytes, format },
-        options: options::read(&exchange.query, exchange.user_agent.as_deref(), Write::Create)?,
+        options: options::read(&exchange.query, exchange.user_agent.as_deref(), OptionsVerb::Create)?,
     };
     let done = call.handler.create(call.circumstances(), request).await?;
     done.warnings.into_iter().for_each(|warning| exchange.warn(warning));
@@ -116,17 +116,17 @@ pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
 }
 
 /// GET of one object.
-pub(crate) async fn get(call: &Call) -> Answered {
+pub(crate) async fn get(call: &VirtualResourceCall) -> HandlerResult {
     let shape = object::Shape::negotiate(&call.exchange, call.offered())?;
     let found = call.handler.get(call.circumstances(), call.target()).await?;
     let ty = match shape.accept.view {
-        View::Whole => Some(call.object_type()),
+        ShownPart::Whole => Some(call.object_type()),
         _ => wire::meta_type(call.exchange.types, PARTIAL),
     };
     let value = match shape.accept.view {
-        View::Whole | View::MetadataList(_) => found,
-        View::Metadata(version) => call.partial(found, version),
-        View::Table(version) => call.table(version, shape.include, vec![found]),
+        ShownPart::Whole | ShownPart::MetadataList(_) => found,
+        ShownPart::Metadata(version) => call.partial(found, version),
+        ShownPart::Table(version) => call.table(version, shape.include, vec![found]),
     };
     Ok(respond::value(
         &call.exchange,
@@ -138,7 +138,7 @@ pub(crate) async fn get(call: &Call) -> Answered {
 }
 
 /// GET of the collection.
-pub(crate) async fn list(call: &Call) -> Answered {
+pub(crate) async fn list(call: &VirtualResourceCall) -> HandlerResult {
     let shape = list::Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let (selection, _) = list_query(&call.exchange.query).list(&call.definition, call.version)?;
     let found = call
@@ -146,16 +146,16 @@ pub(crate) async fn list(call: &Call) -> Answered {
         .list(call.circumstances(), call.target(), selection)
         .await?;
     let ty = match shape.accept.view {
-        View::Whole => wire::named(&call.definition.types, &format!("{}List", call.served().type_name)),
+        ShownPart::Whole => wire::named(&call.definition.types, &format!("{}List", call.served().type_name)),
         _ => wire::meta_type(call.exchange.types, PARTIAL_LIST),
     };
     let value = match shape.accept.view {
-        View::Table(version) => call.table(version, shape.include, found),
-        View::MetadataList(version) | View::Metadata(version) => {
+        ShownPart::Table(version) => call.table(version, shape.include, found),
+        ShownPart::MetadataList(version) | ShownPart::Metadata(version) => {
             let partial = found.into_iter().map(|object| call.partial(object, version));
             whole(PARTIAL_LIST, version.api_version(), partial.collect())
         }
-        View::Whole => {
+        ShownPart::Whole => {
             let items = found.into_iter().map(as_item).collect();
             let api_version = call.served().group_version.to_string();
             whole(&call.definition.list_kind, &api_version, items)

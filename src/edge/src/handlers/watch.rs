@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, future, stream};
 use trireme_http::{
-    server::Ending,
+    server::ConnectionEnding,
     websocket::{self, MessageFormat},
 };
 use trireme_machinery::{ApiError, Reason, protobuf::framing::FRAME_LENGTH_BYTES};
@@ -16,10 +16,10 @@ use trireme_registry::{
     request::{Selection, WatchRequest, WatchStart},
 };
 
-use super::{Call, event_writer::EventWriter, list_query};
+use super::{ResourceCall, event_writer::EventWriter, list_query};
 use crate::{
-    negotiation::{Format, Produces, View, negotiate_view},
-    respond::Answered,
+    negotiation::{Format, Produces, ShownPart, negotiate_view},
+    respond::HandlerResult,
     views::IncludeObject,
     websocket as tokens,
 };
@@ -28,7 +28,7 @@ use crate::{
 const STREAM_MEDIA_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Follows a collection, or one object of it.
-pub(crate) async fn handle(call: &Call) -> Answered {
+pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let header = call.exchange.accept.as_deref();
     Produces::Lists.admit(header)?;
     let info = Arc::clone(call.route.registry.info());
@@ -39,7 +39,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         return Err(ApiError::new(Reason::NotAcceptable, text));
     };
     let include = match accept.view {
-        View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
+        ShownPart::Table(_) => IncludeObject::parse(&call.exchange.query)?,
         _ => IncludeObject::Metadata,
     };
     check_name(call.exchange.info.path_name(), &options.selection)?;
@@ -111,7 +111,7 @@ fn some_time(at_least: Duration) -> Duration {
 }
 
 /// The events: all that are ready go out together. Ends with the watch, or when its connection is to end.
-fn events(watcher: Watcher, writer: EventWriter, ending: &Ending) -> impl Stream<Item = Vec<Bytes>> + use<> {
+fn events(watcher: Watcher, writer: EventWriter, ending: &ConnectionEnding) -> impl Stream<Item = Vec<Bytes>> + use<> {
     // Listened to once, not anew for each event.
     let ended = Box::pin(ending.watches().clone().cancelled_owned());
     stream::unfold(Some((watcher, writer, ended)), |state| async move {

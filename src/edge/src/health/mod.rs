@@ -28,7 +28,7 @@ impl Probes {
     }
 }
 
-type Run = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+type CheckFunction = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// One check.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub(crate) struct Check {
     /// Its name in reports and paths.
     pub(crate) name: String,
     probes: Probes,
-    run: Run,
+    run: CheckFunction,
 }
 
 impl Check {

@@ -92,7 +92,7 @@ impl Format {
 
 /// The part of an object that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum View {
+pub(crate) enum ShownPart {
     /// All of it.
     #[default]
     Whole,
@@ -162,16 +162,16 @@ pub(crate) fn negotiate_view(
     header: Option<&str>,
     produces: Produces,
     offered: OfferedForms,
-) -> Result<Accept<View>, ApiError> {
+) -> Result<Accept<ShownPart>, ApiError> {
     produces.admit(header)?;
     let accept = negotiate(header, |format, transform| offered.view(format, transform));
     accept.ok_or_else(no_transformation)
 }
 
 impl OfferedForms {
-    fn view(self, format: Format, transform: Option<Transform<'_>>) -> Option<View> {
+    fn view(self, format: Format, transform: Option<Transform<'_>>) -> Option<ShownPart> {
         let Some(transform) = transform else {
-            return (format != Format::Protobuf || self.protobuf).then_some(View::Whole);
+            return (format != Format::Protobuf || self.protobuf).then_some(ShownPart::Whole);
         };
         let version = match (transform.group, transform.version) {
             ("meta.k8s.io", "v1") => MetaVersion::V1,
@@ -179,9 +179,9 @@ impl OfferedForms {
             _ => return None,
         };
         match transform.kind {
-            "Table" => (self.tables && format != Format::Protobuf).then_some(View::Table(version)),
-            "PartialObjectMetadata" => Some(View::Metadata(version)),
-            "PartialObjectMetadataList" => Some(View::MetadataList(version)),
+            "Table" => (self.tables && format != Format::Protobuf).then_some(ShownPart::Table(version)),
+            "PartialObjectMetadata" => Some(ShownPart::Metadata(version)),
+            "PartialObjectMetadataList" => Some(ShownPart::MetadataList(version)),
             _ => None,
         }
     }

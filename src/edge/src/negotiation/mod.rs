@@ -5,8 +5,8 @@ mod body;
 mod pretty;
 
 pub(crate) use accept::{
-    Accept, Format, MetaVersion, OfferedForms, Produces, Transform, View, negotiate, negotiate_format, negotiate_view,
-    no_transformation,
+    Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, Transform, negotiate, negotiate_format,
+    negotiate_view, no_transformation,
 };
 pub(crate) use body::{PatchType, body_format, no_protobuf, no_such_custom_patch, patch_type};
 pub(crate) use pretty::{indent, wants_pretty};

@@ -11,7 +11,7 @@ use trireme_registry::request::UserInfo;
 
 use super::{
     Reviewers,
-    accessreviews::{self, Subject},
+    accessreviews::{self, ReviewSubject},
     selectors::ReviewedSelectors,
     text, texts,
 };
@@ -25,7 +25,7 @@ const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) async fn review(
     reviewers: &Reviewers,
     asking: &UserInfo,
-    subject: Subject,
+    subject: ReviewSubject,
     mut review: Value,
     types: &TypeTable,
 ) -> Result<Value, ApiError> {
@@ -48,7 +48,7 @@ pub(super) async fn review(
     let selectors = selectors.unwrap_or_default();
     let attributes = Attributes {
         selectors: selectors.requested(),
-        user: if subject == Subject::Own { asking } else { &named },
+        user: if subject == ReviewSubject::Own { asking } else { &named },
         ..attributes(spec, &named)
     };
     let decision = reviewers.authorizer.authorize(attributes).await;

@@ -24,7 +24,7 @@ fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
 
 /// The subject of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum ReviewSubject {
     /// Of who asks: `SelfSubjectAccessReview`.
     Own,
     /// Of whoever it names: `SubjectAccessReview`.
@@ -47,7 +47,7 @@ const PATH: &str = "/spec/nonResourceAttributes";
 /// `ValidateLocalSubjectAccessReview`). `shown` prints metadata as errors show it.
 pub(super) fn validate_subject_access_review(
     review: &Value,
-    subject: Subject,
+    subject: ReviewSubject,
     shown: &dyn Fn(&Value) -> String,
 ) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -65,7 +65,7 @@ pub(super) fn validate_subject_access_review(
         _ => {}
     }
     let names_nobody = || text_at(review, "/spec/user").is_empty() && at(review, "/spec/groups").is_none();
-    if subject != Subject::Own && names_nobody() {
+    if subject != ReviewSubject::Own && names_nobody() {
         let why = "at least one of user or group must be specified";
         errors.push(Error::invalid_str(&Path::new("spec.user"), "", why));
     }
@@ -73,7 +73,7 @@ pub(super) fn validate_subject_access_review(
         errors.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
     }
     errors.extend(validate_metadata(review, subject, shown));
-    if subject == Subject::InNamespace {
+    if subject == ReviewSubject::InNamespace {
         let namespace = text_at(review, "/metadata/namespace");
         if let Some(given) = resource
             .map(|resource| text(resource, "namespace"))
@@ -96,11 +96,11 @@ fn path_shown(attributes: &Value) -> Value {
     json!({"Path": text(attributes, "path"), "Verb": text(attributes, "verb")})
 }
 
-fn validate_metadata(review: &Value, subject: Subject, shown: &dyn Fn(&Value) -> String) -> Option<Error> {
+fn validate_metadata(review: &Value, subject: ReviewSubject, shown: &dyn Fn(&Value) -> String) -> Option<Error> {
     let given = review.get("metadata")?;
     let mut rest = Object::clone(given.as_object()?);
     rest.remove("managedFields");
-    let why = if subject == Subject::InNamespace {
+    let why = if subject == ReviewSubject::InNamespace {
         rest.remove("namespace");
         "must be empty except for namespace"
     } else {
@@ -189,7 +189,7 @@ impl Selector {
 mod tests {
     use super::*;
 
-    fn check(subject: Subject, review: Value, expected: &[&str]) {
+    fn check(subject: ReviewSubject, review: Value, expected: &[&str]) {
         let texts: Vec<String> = validate_subject_access_review(&review, subject, &Value::to_string)
             .iter()
             .map(ToString::to_string)
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn there_is_one_question_about_somebody() {
-        check(Subject::Own, json!({"spec": {"resourceAttributes": {}}}), &[]);
+        check(ReviewSubject::Own, json!({"spec": {"resourceAttributes": {}}}), &[]);
         check(
-            Subject::Own,
+            ReviewSubject::Own,
             json!({"metadata": {"name": "x"}, "spec": {}}),
             &[
                 r#"spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"#,
@@ -209,7 +209,7 @@ mod tests {
             ],
         );
         check(
-            Subject::Any,
+            ReviewSubject::Any,
             json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {"path": "/a", "verb": "get"}}}),
             &[
                 r#"spec.nonResourceAttributes: Invalid value: {"Path":"/a","Verb":"get"}: cannot be specified in combination with resourceAttributes"#,
@@ -217,7 +217,7 @@ mod tests {
             ],
         );
         let somebody = json!({"spec": {"groups": ["g"], "nonResourceAttributes": {}}});
-        check(Subject::Any, somebody, &[]);
+        check(ReviewSubject::Any, somebody, &[]);
     }
 
     #[test]
@@ -228,14 +228,14 @@ mod tests {
                 "spec": {"user": "u", "resourceAttributes": {"namespace": namespace}},
             })
         };
-        check(Subject::InNamespace, of("n"), &[]);
+        check(ReviewSubject::InNamespace, of("n"), &[]);
         check(
-            Subject::InNamespace,
+            ReviewSubject::InNamespace,
             of("m"),
             &[r#"spec.resourceAttributes.namespace: Invalid value: "m": must match metadata.namespace"#],
         );
         check(
-            Subject::InNamespace,
+            ReviewSubject::InNamespace,
             json!({
                 "metadata": {"namespace": "n", "generateName": "x"},
                 "spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}},
@@ -251,7 +251,7 @@ mod tests {
     fn selectors_say_what_they_require_once() {
         let with = |fields: Value, labels: Value| json!({"spec": {"resourceAttributes": {"fieldSelector": fields, "labelSelector": labels}}});
         check(
-            Subject::Own,
+            ReviewSubject::Own,
             with(
                 json!({}),
                 json!({"rawSelector": "a", "requirements": [{"key": "a", "operator": "Later"}]}),
@@ -262,7 +262,7 @@ mod tests {
             ],
         );
         check(
-            Subject::Own,
+            ReviewSubject::Own,
             with(
                 json!({"requirements": [{"operator": "In"}, {"key": "!", "operator": "Exists", "values": ["a"]}]}),
                 json!({"requirements": [{"key": "a", "operator": "In", "values": ["!"]}]}),

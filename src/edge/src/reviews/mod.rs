@@ -24,7 +24,7 @@ use trireme_registry::{
     subresource::SubresourceCreated,
 };
 
-use self::accessreviews::Subject;
+use self::accessreviews::ReviewSubject;
 
 /// The parts that reviews are answered with.
 pub struct Reviewers {
@@ -44,7 +44,7 @@ pub struct Reviewers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Review {
     /// May somebody do something?
-    Access(Subject),
+    Access(ReviewSubject),
     /// SelfSubjectRulesReview
     Rules,
     /// TokenReview
@@ -57,17 +57,17 @@ const REVIEWS: [(&str, &str, Review); 6] = [
     (
         "authorization.k8s.io",
         "selfsubjectaccessreviews",
-        Review::Access(Subject::Own),
+        Review::Access(ReviewSubject::Own),
     ),
     (
         "authorization.k8s.io",
         "subjectaccessreviews",
-        Review::Access(Subject::Any),
+        Review::Access(ReviewSubject::Any),
     ),
     (
         "authorization.k8s.io",
         "localsubjectaccessreviews",
-        Review::Access(Subject::InNamespace),
+        Review::Access(ReviewSubject::InNamespace),
     ),
     ("authorization.k8s.io", "selfsubjectrulesreviews", Review::Rules),
     ("authentication.k8s.io", "tokenreviews", Review::Token),

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use trireme_actors::ActorSnapshot;
 use trireme_flow::{FlowDump, Limiter};
 
-use crate::{api::Shared, exchange::Current, respond, status};
+use crate::{api::EdgeShared, exchange::CurrentExchange, respond, status};
 
 /// `/debug/actors`
-pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn actors(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let actors = (api.actors)();
     if wants_json(&exchange) {
         let actors: Vec<Value> = actors.iter().map(as_json).collect();
@@ -21,7 +21,7 @@ pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/debug/unreadable-objects`
-pub(super) async fn unreadable_objects(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn unreadable_objects(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let surface = api.director.surface();
     let mut objects = Vec::new();
     for registry in surface.registries() {
@@ -49,7 +49,7 @@ pub(super) async fn unreadable_objects(exchange: Current, api: Shared) -> HttpRe
     respond::text(StatusCode::OK, out)
 }
 
-fn wants_json(exchange: &Current) -> bool {
+fn wants_json(exchange: &CurrentExchange) -> bool {
     exchange.query.get("format") == Some("json")
         || exchange
             .accept
@@ -58,7 +58,7 @@ fn wants_json(exchange: &Current) -> bool {
 }
 
 /// `/debug/api_priority_and_fairness/dump_…`; any method, as with kube-apiserver.
-pub(super) async fn flow_control(exchange: Current, api: Shared, table: Path<String>) -> HttpResponse {
+pub(super) async fn flow_control(exchange: CurrentExchange, api: EdgeShared, table: Path<String>) -> HttpResponse {
     let Limiter::PriorityAndFairness(fairness) = &api.limiter else {
         return status::page_not_found();
     };

@@ -10,10 +10,10 @@ use trireme_registry::documents::Document;
 
 use super::proxied;
 use crate::{
-    api::Shared,
-    exchange::{Current, Exchange},
+    api::EdgeShared,
+    exchange::{CurrentExchange, Exchange},
     negotiation::{self, Accept, Produces, Transform, negotiate},
-    respond::{self, Answered},
+    respond::{self, HandlerResult},
     status,
 };
 
@@ -28,7 +28,7 @@ enum Form {
 }
 
 /// `/api`
-pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+pub(super) async fn core(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
     let answered = negotiate_form(&exchange, Routed::Yes).map(|accept| {
         tagged(
             &exchange,
@@ -42,7 +42,7 @@ pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -
 }
 
 /// `/apis`
-pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
     let surface = api.director.surface();
     let documents = surface.documents();
     let answered = negotiate_form(&exchange, Routed::No).map(|accept| {
@@ -58,21 +58,21 @@ pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest)
 }
 
 /// `/apis/{group}`
-pub(super) async fn group(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn group(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
     plain(&exchange, Routed::No, api.director.surface().documents().group(&name))
 }
 
 /// `/api/{version}`
-pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn core_version(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let version = segment(&exchange, 1).to_owned();
     resource_list(&exchange, &api, "", &version)
 }
 
 /// `/apis/{group}/{version}`
 pub(super) async fn version(
-    exchange: Current,
-    api: Shared,
+    exchange: CurrentExchange,
+    api: EdgeShared,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
@@ -85,7 +85,7 @@ pub(super) async fn version(
 }
 
 /// The resources of a version. A built-in group answers itself for versions that it does not have.
-fn resource_list(exchange: &Exchange, api: &Shared, group: &str, version: &str) -> HttpResponse {
+fn resource_list(exchange: &Exchange, api: &EdgeShared, group: &str, version: &str) -> HttpResponse {
     let surface = api.director.surface();
     let list = surface.documents().resource_list(group, version);
     if list.is_none() && surface.serves_built_in(group) {
@@ -144,7 +144,7 @@ fn plain(exchange: &Exchange, routed: Routed, document: Option<&Document>) -> Ht
     respond::finish(exchange, read_only(exchange, answered))
 }
 
-fn read_only(exchange: &Exchange, answered: Answered) -> Answered {
+fn read_only(exchange: &Exchange, answered: HandlerResult) -> HandlerResult {
     if exchange.method == Method::GET {
         answered
     } else {

@@ -5,10 +5,10 @@ use actix_web::{
     http::{StatusCode, header},
 };
 
-use crate::{api::Shared, exchange::Current, respond, status};
+use crate::{api::EdgeShared, exchange::CurrentExchange, respond, status};
 
 /// `/healthz`, `/livez`, `/readyz`
-pub(super) async fn all(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn all(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let probe = exchange.info.path().trim_start_matches('/').to_owned();
     let excluded: Vec<&str> = exchange.query.all("exclude").collect();
     let (well, report) = api.health.report(&probe, &excluded);
@@ -20,7 +20,7 @@ pub(super) async fn all(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/healthz/{check}` and the like
-pub(super) async fn one(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn one(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let path = exchange.info.path().trim_start_matches('/');
     let Some((probe, name)) = path.split_once('/') else {
         return status::page_not_found();
@@ -38,7 +38,7 @@ pub(super) async fn one(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/metrics/slis`
-pub(super) async fn slis(api: Shared) -> HttpResponse {
+pub(super) async fn slis(api: EdgeShared) -> HttpResponse {
     HttpResponse::build(StatusCode::OK)
         .insert_header((
             header::CONTENT_TYPE,

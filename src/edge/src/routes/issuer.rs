@@ -2,13 +2,13 @@
 
 use actix_web::{HttpResponse, http::header};
 
-use crate::{api::Shared, status};
+use crate::{api::EdgeShared, status};
 
 /// Keys change seldom; kube-apiserver allows an hour, too.
 const CACHED: &str = "public, max-age=3600";
 
 /// `/.well-known/openid-configuration`
-pub(super) async fn configuration(api: Shared) -> HttpResponse {
+pub(super) async fn configuration(api: EdgeShared) -> HttpResponse {
     match &api.issuer {
         Some(documents) => send("application/json", documents.configuration()),
         None => status::page_not_found(),
@@ -16,7 +16,7 @@ pub(super) async fn configuration(api: Shared) -> HttpResponse {
 }
 
 /// `/openid/v1/jwks`
-pub(super) async fn keys(api: Shared) -> HttpResponse {
+pub(super) async fn keys(api: EdgeShared) -> HttpResponse {
     match &api.issuer {
         Some(documents) => send("application/jwk-set+json", documents.keys()),
         None => status::page_not_found(),

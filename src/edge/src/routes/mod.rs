@@ -26,7 +26,7 @@ use actix_web::{
 use trireme_machinery::ApiError;
 
 use crate::{
-    exchange::{Current, Exchange},
+    exchange::{CurrentExchange, Exchange},
     respond, status,
 };
 
@@ -124,6 +124,6 @@ where
         .default_service(web::to(refuse_method))
 }
 
-async fn refuse_method(exchange: Current) -> HttpResponse {
+async fn refuse_method(exchange: CurrentExchange) -> HttpResponse {
     respond::finish(&exchange, Err(ApiError::method_not_allowed()))
 }

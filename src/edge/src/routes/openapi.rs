@@ -10,8 +10,8 @@ use trireme_registry::documents::Document;
 
 use super::proxied;
 use crate::{
-    api::Shared,
-    exchange::{Current, Exchange},
+    api::EdgeShared,
+    exchange::{CurrentExchange, Exchange},
     respond, status,
 };
 
@@ -28,7 +28,7 @@ const V3_PROTOBUF: [&str; 2] = [
 const IMMUTABLE: &str = "public, immutable";
 
 /// `/openapi/v2`
-pub(super) async fn v2(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+pub(super) async fn v2(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
         let protobuf = wanted(&exchange, &V2_PROTOBUF)?;
@@ -46,7 +46,7 @@ pub(super) async fn v2(exchange: Current, api: Shared, request: HttpRequest) -> 
 }
 
 /// `/openapi/v3`
-pub(super) async fn v3_index(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn v3_index(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
         let surface = api.director.surface();
@@ -58,7 +58,12 @@ pub(super) async fn v3_index(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/openapi/v3/{path}`
-pub(super) async fn v3(exchange: Current, api: Shared, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+pub(super) async fn v3(
+    exchange: CurrentExchange,
+    api: EdgeShared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
     let surface = api.director.surface();
     let version = exchange.info.path().strip_prefix("/openapi/v3/apis/");
     let version = version.and_then(|version| version.trim_end_matches('/').split_once('/'));

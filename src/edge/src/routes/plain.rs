@@ -6,7 +6,7 @@ use actix_web::{
 };
 use serde_json::json;
 
-use crate::{api::Shared, exchange::Current, negotiation::Produces, respond, status};
+use crate::{api::EdgeShared, exchange::CurrentExchange, negotiation::Produces, respond, status};
 
 /// The paths beside the groups' and versions'.
 const PATHS: [&str; 14] = [
@@ -33,7 +33,7 @@ pub(super) const GO_VERSION: &str = "none";
 const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
 
 /// `/version`
-pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn version(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let version = &api.version;
     let (major, minor) = ("1", "36");
     let value = json!({
@@ -58,7 +58,7 @@ pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// Below `/version` there is nothing.
-pub(super) async fn below_version(exchange: Current) -> HttpResponse {
+pub(super) async fn below_version(exchange: CurrentExchange) -> HttpResponse {
     respond::finish(&exchange, Err(status::resource_not_found()))
 }
 
@@ -72,7 +72,7 @@ fn platform() -> &'static str {
 }
 
 /// `/metrics`
-pub(super) async fn metrics(api: Shared) -> HttpResponse {
+pub(super) async fn metrics(api: EdgeShared) -> HttpResponse {
     HttpResponse::Ok()
         .insert_header((
             header::CONTENT_TYPE,
@@ -82,7 +82,7 @@ pub(super) async fn metrics(api: Shared) -> HttpResponse {
 }
 
 /// `/`
-pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn index(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let mut paths = api.director.surface().documents().paths();
     paths.extend(PATHS.map(str::to_owned));
     let zpages = [("/flagz", api.flagz.is_some()), ("/statusz", api.started.is_some())];

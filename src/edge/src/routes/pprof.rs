@@ -9,10 +9,10 @@ use actix_web::{
 use trireme_machinery::{ApiError, Reason, go_text::quote};
 
 use crate::{
-    api::Shared,
-    exchange::Current,
+    api::EdgeShared,
+    exchange::CurrentExchange,
     profiling::ProfilerError,
-    respond::{self, Answered},
+    respond::{self, HandlerResult},
     status,
 };
 
@@ -38,7 +38,7 @@ const ABSENT: [(&str, &str); 9] = [
 ];
 
 /// `/debug/pprof/`
-pub(super) async fn index(api: Shared) -> HttpResponse {
+pub(super) async fn index(api: EdgeShared) -> HttpResponse {
     if api.profiler.is_none() {
         return status::page_not_found();
     }
@@ -53,7 +53,7 @@ pub(super) async fn index(api: Shared) -> HttpResponse {
 }
 
 /// `/debug/pprof/` and a name that is not `profile`
-pub(super) async fn absent(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn absent(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let path = exchange.info.path();
     let asked = path.strip_prefix("/debug/pprof/").unwrap_or_default();
     match ABSENT.iter().find(|(name, _)| *name == asked) {
@@ -66,14 +66,14 @@ pub(super) async fn absent(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/debug/pprof/profile`
-pub(super) async fn profile(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn profile(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     if api.profiler.is_none() {
         return status::page_not_found();
     }
     respond::finish(&exchange, take(&exchange, &api).await)
 }
 
-async fn take(exchange: &Current, api: &Shared) -> Answered {
+async fn take(exchange: &CurrentExchange, api: &EdgeShared) -> HandlerResult {
     let duration = duration(exchange.query.get("seconds"))?;
     let profiler = api.profiler.as_ref().ok_or_else(status::resource_not_found)?;
     // From here on the profile ends with this future: when the client leaves, or the server does.

@@ -19,13 +19,15 @@ use trireme_aggregation::{
     Forwarded, REDIRECTED, RemoteBackend, RemoteError, absolute_location, is_redirect, remove_hop_by_hop,
 };
 use trireme_http::{
-    client::{Body, HeaderMap, HeaderValue, Protocols, Request, Response, ResponseBody, Upgraded, header},
+    client::{
+        HeaderMap, HeaderValue, IncomingBody, OutboundBody, Protocols, Request, Response, UpgradedStream, header,
+    },
     server::Upgrade,
     splice,
 };
 use trireme_registry::{ProxiedVersion, request::UserInfo};
 
-use crate::{api::Shared, exchange::Exchange, query::Query, respond};
+use crate::{api::EdgeShared, exchange::Exchange, query::Query, respond};
 
 /// What clients ask of a version before anything else is answered within this time.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +42,7 @@ type Pump = LocalBoxFuture<'static, ()>;
 /// Passes a request on in the name of its user.
 pub(super) async fn forward(
     exchange: &Exchange,
-    api: &Shared,
+    api: &EdgeShared,
     http: &HttpRequest,
     payload: web::Payload,
     proxied: &ProxiedVersion,
@@ -54,7 +56,7 @@ pub(super) async fn forward(
 /// Passes a request on in the name of this server: for documents that it merges with its own.
 pub(super) async fn forward_own(
     exchange: &Exchange,
-    api: &Shared,
+    api: &EdgeShared,
     http: &HttpRequest,
     payload: web::Payload,
     proxied: &ProxiedVersion,
@@ -69,7 +71,7 @@ pub(super) async fn forward_own(
 async fn forward_as(
     user: &UserInfo,
     exchange: &Exchange,
-    api: &Shared,
+    api: &EdgeShared,
     http: &HttpRequest,
     payload: web::Payload,
     proxied: &ProxiedVersion,
@@ -97,7 +99,7 @@ fn refusal(error: &RemoteError) -> HttpResponse {
 /// A request on its way to another server.
 struct PassedRequest<'p> {
     exchange: &'p Exchange,
-    api: &'p Shared,
+    api: &'p EdgeShared,
     backend: &'p RemoteBackend,
 }
 
@@ -149,10 +151,10 @@ impl PassedRequest<'_> {
     /// Sends a request and its body until the head of the answer is there; the rest of the body is still to be moved then.
     async fn send(
         &self,
-        request: Request<Body>,
+        request: Request<OutboundBody>,
         protocols: Protocols,
         mut pump: Option<Pump>,
-    ) -> Result<(Response<ResponseBody>, Option<Pump>), RemoteError> {
+    ) -> Result<(Response<IncomingBody>, Option<Pump>), RemoteError> {
         let mut sent = pin!(self.backend.send(request, protocols, self.timeout()));
         let answered = loop {
             let Some(moving) = &mut pump else { break sent.await };
@@ -177,7 +179,7 @@ impl PassedRequest<'_> {
         })
     }
 
-    fn answer(&self, response: Response<ResponseBody>, pump: Option<Pump>, authority: &str) -> HttpResponse {
+    fn answer(&self, response: Response<IncomingBody>, pump: Option<Pump>, authority: &str) -> HttpResponse {
         let (mut head, body) = response.into_parts();
         remove_hop_by_hop(&mut head.headers);
         absolute_location(&mut head.headers, authority);
@@ -198,7 +200,7 @@ impl PassedRequest<'_> {
     }
 
     /// Lets the client's connection go on as the other server's does.
-    async fn switch(&self, response: Response<ResponseBody>) -> Result<HttpResponse, RemoteError> {
+    async fn switch(&self, response: Response<IncomingBody>) -> Result<HttpResponse, RemoteError> {
         let mut answer = HttpResponse::SwitchingProtocols();
         let mut headers = response.headers().clone();
         let protocol = headers.get(header::UPGRADE).cloned();
@@ -208,7 +210,7 @@ impl PassedRequest<'_> {
             headers.insert(header::UPGRADE, protocol);
         }
         copy_headers(&headers, &mut answer);
-        let server = Upgraded::of(response).await;
+        let server = UpgradedStream::of(response).await;
         let server = server.map_err(|error| RemoteError::Unreachable(self.backend.failure(&error)))?;
         let ending = self.exchange.peer.as_ref().map(|peer| peer.ending.clone());
         let ending = ending.unwrap_or_default();
@@ -234,13 +236,13 @@ fn upgrade(http: &HttpRequest) -> Option<HeaderValue> {
 }
 
 /// The body of a request as it is sent on, and what moves it there: payloads stay on their thread.
-fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bool) -> (Body, Option<Pump>) {
+fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bool) -> (OutboundBody, Option<Pump>) {
     let length = http.headers().get(header02::CONTENT_LENGTH);
     let is_chunked = http.headers().contains_key(header02::TRANSFER_ENCODING) || http.version() == Version::HTTP_2;
     let is_empty = length.map_or(!is_chunked, |length| length.as_bytes() == b"0");
     let has_none = [Method::GET, Method::HEAD].contains(http.method()) && length.is_none();
     if is_empty || has_none || is_upgrade {
-        return (Body::empty(), None);
+        return (OutboundBody::empty(), None);
     }
     let (sender, receiver) = mpsc::channel(PIECES);
     let pump = async move {
@@ -256,13 +258,13 @@ fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bool) -> (Bod
         let piece = receiver.recv().await?;
         Some((piece, receiver))
     });
-    (Body::stream(pieces), Some(pump.boxed_local()))
+    (OutboundBody::stream(pieces), Some(pump.boxed_local()))
 }
 
 /// A body that goes on while the rest of the request is moved.
 fn moving(
     mut pump: Option<Pump>,
-    mut body: ResponseBody,
+    mut body: IncomingBody,
 ) -> impl Stream<Item = Result<Bytes, trireme_http::client::ClientError>> {
     stream::poll_fn(move |cx| {
         if let Some(moving) = &mut pump

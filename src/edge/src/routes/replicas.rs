@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use trireme_machinery::{ApiError, json as json_text};
 
 use crate::{
-    api::Shared,
+    api::EdgeShared,
     body,
-    exchange::Current,
-    respond::{self, Answered},
+    exchange::CurrentExchange,
+    respond::{self, HandlerResult},
 };
 
 const PATH: &str = "/debug/replicas";
 
 /// GET `/debug/replicas`
-pub(super) async fn show(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn show(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let view = serde_json::to_value(api.replicas.view());
     let answered = view
         .map(|view| respond::json_value(&exchange, StatusCode::OK, &view))
@@ -24,7 +24,12 @@ pub(super) async fn show(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// POST `/debug/replicas` with `{"address": "host:port"}`
-pub(super) async fn add(exchange: Current, api: Shared, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+pub(super) async fn add(
+    exchange: CurrentExchange,
+    api: EdgeShared,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
     let answered = async {
         let bytes = body::read(&api, &exchange, &request, payload).await?;
         let address = address(&bytes)?;
@@ -36,7 +41,7 @@ pub(super) async fn add(exchange: Current, api: Shared, request: HttpRequest, pa
 }
 
 /// DELETE `/debug/replicas/{id}`
-pub(super) async fn remove(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn remove(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let answered = async {
         let path = exchange.info.path();
         let id = path.strip_prefix(PATH).unwrap_or_default().trim_matches('/').to_owned();
@@ -55,7 +60,7 @@ fn address(bytes: &[u8]) -> Result<String, ApiError> {
     address.map(str::to_owned).ok_or_else(|| ApiError::bad_request(wanted))
 }
 
-fn done(exchange: &Current, code: StatusCode) -> Answered {
+fn done(exchange: &CurrentExchange, code: StatusCode) -> HandlerResult {
     let status = json!({
         "kind": "Status",
         "apiVersion": "v1",

@@ -9,20 +9,20 @@ use trireme_registry::{
 
 use super::proxied;
 use crate::{
-    api::Shared,
-    exchange::{Current, Exchange},
-    handlers::{self, Call, virtual_resource},
+    api::EdgeShared,
+    exchange::{CurrentExchange, Exchange},
+    handlers::{self, ResourceCall, virtual_resource},
     metrics,
     request_info::{RequestInfo, RequestVerb, is_segment},
-    respond::{self, Answered},
+    respond::{self, HandlerResult},
     status,
     status::not_implemented,
 };
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
 pub(super) async fn dispatch(
-    exchange: Current,
-    api: Shared,
+    exchange: CurrentExchange,
+    api: EdgeShared,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
@@ -65,7 +65,7 @@ pub(super) async fn dispatch(
             stored(exchange.clone(), api, request, payload, route).await
         }
         Backend::Virtual(handler) => {
-            let call = virtual_resource::Call {
+            let call = virtual_resource::VirtualResourceCall {
                 exchange: exchange.clone(),
                 api,
                 http: request,
@@ -80,7 +80,13 @@ pub(super) async fn dispatch(
     respond::finish(&exchange, answered)
 }
 
-async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web::Payload, route: Route) -> Answered {
+async fn stored(
+    exchange: CurrentExchange,
+    api: EdgeShared,
+    http: HttpRequest,
+    payload: web::Payload,
+    route: Route,
+) -> HandlerResult {
     let definition = route.registry.info().clone();
     // Set once: a request has one resource.
     let _ = exchange.resource.set(definition.clone());
@@ -113,8 +119,14 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     }
 }
 
-fn call(exchange: Current, api: Shared, http: HttpRequest, route: Route, subresource: Subresource) -> Call {
-    Call {
+fn call(
+    exchange: CurrentExchange,
+    api: EdgeShared,
+    http: HttpRequest,
+    route: Route,
+    subresource: Subresource,
+) -> ResourceCall {
+    ResourceCall {
         api,
         exchange,
         http,
@@ -230,7 +242,7 @@ fn has_path(exchange: &Exchange, definition: &ResourceDefinition) -> bool {
 }
 
 /// Resources that no registry keeps: reviews, bindings, component statuses.
-async fn not_stored(call: virtual_resource::Call, payload: web::Payload) -> Answered {
+async fn not_stored(call: virtual_resource::VirtualResourceCall, payload: web::Payload) -> HandlerResult {
     let (info, definition) = (&call.exchange.info, &call.definition);
     let is_known = info.subresource().is_empty() || definition.subresource(info.subresource()).is_some();
     if !is_known || !has_path(&call.exchange, definition) {

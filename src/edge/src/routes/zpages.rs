@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Reason, yaml};
 
 use crate::{
-    api::{Api, Shared},
-    exchange::Current,
+    api::{Api, EdgeShared},
+    exchange::CurrentExchange,
     respond, status,
 };
 
@@ -43,7 +43,7 @@ enum Encoding {
 }
 
 /// `/flagz`
-pub(super) async fn flagz(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn flagz(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let Some(flags) = &api.flagz else {
         return status::page_not_found();
     };
@@ -66,7 +66,7 @@ pub(super) async fn flagz(exchange: Current, api: Shared) -> HttpResponse {
 }
 
 /// `/statusz`
-pub(super) async fn statusz(exchange: Current, api: Shared) -> HttpResponse {
+pub(super) async fn statusz(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let Some(started) = api.started else {
         return status::page_not_found();
     };
@@ -118,7 +118,7 @@ fn versions(api: &Api) -> (String, String) {
 
 /// A page in the form that the client asks for. The fields of the object stand under a name, or beside its metadata.
 fn page(
-    exchange: &Current,
+    exchange: &CurrentExchange,
     kind: &'static str,
     text: impl FnOnce() -> String,
     fields: impl FnOnce() -> (&'static str, Value),

@@ -19,7 +19,7 @@ use super::{
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     queues::FairQueues,
 };
-use crate::{FlowDemand, FlowSeat, Full, Limits, MaxInFlight, RequestKind};
+use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestKind};
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
     group: "",
@@ -222,7 +222,7 @@ fn a_request_waits_for_its_turn_and_gets_the_seat_that_is_given_back() {
         // The other limiter's actors belong to the same room.
         let classes = MaxInFlight::start(
             &kit.system,
-            Limits {
+            InFlightLimits {
                 read_only: 1,
                 mutating: 1,
             },

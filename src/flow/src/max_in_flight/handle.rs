@@ -14,14 +14,14 @@ use crate::error::{Full, LimiterError};
 
 /// The number of requests that may be in flight; 0 means any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct InFlightLimits {
     /// `--max-requests-inflight`
     pub read_only: usize,
     /// `--max-mutating-requests-inflight`
     pub mutating: usize,
 }
 
-impl Default for Limits {
+impl Default for InFlightLimits {
     /// The defaults of kube-apiserver.
     fn default() -> Self {
         Self {
@@ -95,7 +95,7 @@ impl MaxInFlight {
     ///
     /// # Errors
     /// If the actors cannot be started.
-    pub fn start(system: &ActorSystem, limits: Limits) -> Result<Self, LimiterError> {
+    pub fn start(system: &ActorSystem, limits: InFlightLimits) -> Result<Self, LimiterError> {
         Ok(Self(Arc::new(Classes {
             read_only: RequestClass::start(system, "readOnly", limits.read_only)?,
             mutating: RequestClass::start(system, "mutating", limits.mutating)?,
@@ -123,7 +123,7 @@ impl MaxInFlight {
     ///
     /// # Errors
     /// If an actor does not answer.
-    pub async fn resize(&self, limits: Limits) -> Result<(), AskError> {
+    pub async fn resize(&self, limits: InFlightLimits) -> Result<(), AskError> {
         self.0.read_only.actor.ask(ResizeSeats(limits.read_only)).await?;
         self.0.mutating.actor.ask(ResizeSeats(limits.mutating)).await
     }

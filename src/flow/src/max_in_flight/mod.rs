@@ -20,6 +20,6 @@ mod seats;
 mod tests;
 
 pub use self::{
-    handle::{Limits, MaxInFlight, RequestKind},
+    handle::{InFlightLimits, MaxInFlight, RequestKind},
     seats::ClassSeat,
 };

@@ -6,10 +6,10 @@ use trireme_actors::{
 };
 
 use super::{MaxInFlight, RequestKind};
-use crate::{Full, Limits};
+use crate::{Full, InFlightLimits};
 
 fn limiter(kit: &TestKit, read_only: usize, mutating: usize) -> MaxInFlight {
-    MaxInFlight::start(&kit.system, Limits { read_only, mutating }).expect("the actors start")
+    MaxInFlight::start(&kit.system, InFlightLimits { read_only, mutating }).expect("the actors start")
 }
 
 /// The number of turns that the actors of the limiter have taken.
@@ -84,7 +84,7 @@ fn a_smaller_class_refuses_until_enough_seats_are_given_back() {
             limiter.acquire(RequestKind::Mutating).await,
             limiter.acquire(RequestKind::Mutating).await,
         ];
-        let smaller = Limits {
+        let smaller = InFlightLimits {
             read_only: 1,
             mutating: 1,
         };

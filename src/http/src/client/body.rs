@@ -19,17 +19,17 @@ use super::error::{ClientError, chain};
 
 /// The body of a request.
 #[derive(Default)]
-pub struct Body(Content);
+pub struct OutboundBody(BodyContent);
 
 #[derive(Default)]
-enum Content {
+enum BodyContent {
     #[default]
     Empty,
     Whole(Bytes),
     Stream(BoxStream<'static, io::Result<Bytes>>),
 }
 
-impl Body {
+impl OutboundBody {
     /// No body.
     pub fn empty() -> Self {
         Self::default()
@@ -37,69 +37,69 @@ impl Body {
 
     /// A body that is sent as it comes. An error ends the request.
     pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
-        Self(Content::Stream(stream.boxed()))
+        Self(BodyContent::Stream(stream.boxed()))
     }
 
     /// The same body again, unless it is streamed.
     pub(super) fn copy(&self) -> Option<Self> {
         match &self.0 {
-            Content::Empty => Some(Self::empty()),
-            Content::Whole(bytes) => Some(bytes.clone().into()),
-            Content::Stream(_) => None,
+            BodyContent::Empty => Some(Self::empty()),
+            BodyContent::Whole(bytes) => Some(bytes.clone().into()),
+            BodyContent::Stream(_) => None,
         }
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for OutboundBody {
     fn from(bytes: Bytes) -> Self {
         match bytes.is_empty() {
             true => Self::empty(),
-            false => Self(Content::Whole(bytes)),
+            false => Self(BodyContent::Whole(bytes)),
         }
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for OutboundBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Content::Empty => f.write_str("Body(empty)"),
-            Content::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Content::Stream(_) => f.write_str("Body(stream)"),
+            BodyContent::Empty => f.write_str("Body(empty)"),
+            BodyContent::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            BodyContent::Stream(_) => f.write_str("Body(stream)"),
         }
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for OutboundBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Content::Stream(stream) = &mut self.0 {
+        if let BodyContent::Stream(stream) = &mut self.0 {
             return stream
                 .poll_next_unpin(cx)
                 .map(|next| next.map(|bytes| bytes.map(Frame::data)));
         }
         Poll::Ready(match std::mem::take(&mut self.0) {
-            Content::Whole(bytes) => Some(Ok(Frame::data(bytes))),
+            BodyContent::Whole(bytes) => Some(Ok(Frame::data(bytes))),
             _ => None,
         })
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Content::Empty)
+        matches!(self.0, BodyContent::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Content::Empty => SizeHint::with_exact(0),
-            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Stream(_) => SizeHint::default(),
+            BodyContent::Empty => SizeHint::with_exact(0),
+            BodyContent::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyContent::Stream(_) => SizeHint::default(),
         }
     }
 }
 
 /// The body of an answer, as it comes. Dropped before its end, it ends the request.
-pub struct ResponseBody {
+pub struct IncomingBody {
     incoming: Incoming,
     endpoint: Arc<str>,
     limit_bytes: Option<u64>,
@@ -108,7 +108,7 @@ pub struct ResponseBody {
     at_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl ResponseBody {
+impl IncomingBody {
     pub(super) fn new(incoming: Incoming, endpoint: Arc<str>) -> Self {
         Self {
             incoming,
@@ -224,7 +224,7 @@ impl ResponseBody {
     }
 }
 
-impl Stream for ResponseBody {
+impl Stream for IncomingBody {
     type Item = Result<Bytes, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -232,7 +232,7 @@ impl Stream for ResponseBody {
     }
 }
 
-impl fmt::Debug for ResponseBody {
+impl fmt::Debug for IncomingBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ResponseBody({} bytes so far)", self.received_bytes)
     }

@@ -74,7 +74,7 @@ impl BreakerState {
 
 /// A call that was admitted. Its result is recorded, or it is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Admission {
+pub(super) struct AdmittedCall {
     generation: u64,
     is_probe: bool,
 }
@@ -91,7 +91,7 @@ pub(super) struct CallResult {
 pub(super) struct Breaker {
     settings: BreakerSettings,
     origin: Instant,
-    buckets: [Bucket; BUCKETS],
+    buckets: [WindowSlot; BUCKETS],
     /// The number of the newest bucket since `origin`.
     newest: u64,
     state: BreakerState,
@@ -103,7 +103,7 @@ pub(super) struct Breaker {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
+struct WindowSlot {
     calls: u32,
     failed: u32,
     slow: u32,
@@ -116,7 +116,7 @@ impl Breaker {
             cooldown: settings.cooldown,
             settings,
             origin: now,
-            buckets: [Bucket::default(); BUCKETS],
+            buckets: [WindowSlot::default(); BUCKETS],
             newest: 0,
             state: BreakerState::Closed,
             open_until: now,
@@ -139,21 +139,21 @@ impl Breaker {
     ///
     /// # Errors
     /// The time after which to ask again, if the endpoint is to be left alone.
-    pub(super) fn admit(&mut self, now: Instant) -> Result<Admission, Duration> {
+    pub(super) fn admit(&mut self, now: Instant) -> Result<AdmittedCall, Duration> {
         match self.state {
             BreakerState::Closed => {}
             BreakerState::Open if now < self.open_until => return Err(self.open_until.duration_since(now)),
             BreakerState::Open => self.change(BreakerState::HalfOpen),
             BreakerState::HalfOpen => return Err(self.settings.cooldown),
         }
-        Ok(Admission {
+        Ok(AdmittedCall {
             generation: self.generation,
             is_probe: self.state == BreakerState::HalfOpen,
         })
     }
 
     /// Counts a result. Returns the state if this changed it.
-    pub(super) fn record(&mut self, now: Instant, admission: Admission, result: CallResult) -> Option<BreakerState> {
+    pub(super) fn record(&mut self, now: Instant, admission: AdmittedCall, result: CallResult) -> Option<BreakerState> {
         if admission.generation != self.generation {
             return None;
         }
@@ -173,7 +173,7 @@ impl Breaker {
     }
 
     /// Forgets a call whose result nobody will learn. After a probe the next call is one.
-    pub(super) fn cancel(&mut self, now: Instant, admission: Admission) {
+    pub(super) fn cancel(&mut self, now: Instant, admission: AdmittedCall) {
         if admission.is_probe && admission.generation == self.generation {
             self.change(BreakerState::Open);
             self.open_until = now;
@@ -201,7 +201,7 @@ impl Breaker {
     fn close(&mut self) -> BreakerState {
         self.change(BreakerState::Closed);
         self.cooldown = self.settings.cooldown;
-        self.buckets = [Bucket::default(); BUCKETS];
+        self.buckets = [WindowSlot::default(); BUCKETS];
         self.state
     }
 
@@ -217,17 +217,19 @@ impl Breaker {
         let current = u64::try_from(current).unwrap_or(u64::MAX);
         let passed = current.saturating_sub(self.newest);
         for number in 0..passed.min(BUCKETS as u64) {
-            self.buckets[index(self.newest + 1 + number)] = Bucket::default();
+            self.buckets[index(self.newest + 1 + number)] = WindowSlot::default();
         }
         self.newest = self.newest.max(current);
     }
 
-    fn total(&self) -> Bucket {
-        self.buckets.iter().fold(Bucket::default(), |sum, bucket| Bucket {
-            calls: sum.calls + bucket.calls,
-            failed: sum.failed + bucket.failed,
-            slow: sum.slow + bucket.slow,
-        })
+    fn total(&self) -> WindowSlot {
+        self.buckets
+            .iter()
+            .fold(WindowSlot::default(), |sum, bucket| WindowSlot {
+                calls: sum.calls + bucket.calls,
+                failed: sum.failed + bucket.failed,
+                slow: sum.slow + bucket.slow,
+            })
     }
 }
 

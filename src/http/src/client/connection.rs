@@ -19,10 +19,10 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
-    body::{Body, ResponseBody},
+    body::{IncomingBody, OutboundBody},
     endpoint::Endpoint,
     error::{ClientError, chain, is_unsent},
-    tls::{Tls, TlsOptions},
+    tls::{ClientTls, TlsOptions},
 };
 
 /// The protocols that may be spoken.
@@ -58,11 +58,11 @@ pub type Driver = BoxFuture<'static, ()>;
 /// A connection. Dropped, it ends when its requests have.
 pub struct Connection {
     sender: Sender,
-    server: Arc<Server>,
+    server: Arc<ServerFacts>,
 }
 
 /// Facts about the server that requests need.
-struct Server {
+struct ServerFacts {
     name: Arc<str>,
     scheme: uri::Scheme,
     authority: uri::Authority,
@@ -71,16 +71,16 @@ struct Server {
 
 enum Sender {
     /// One request at a time.
-    Http1(http1::SendRequest<Body>),
+    Http1(http1::SendRequest<OutboundBody>),
     /// Many requests at a time; clones share the connection.
-    Http2(http2::SendRequest<Body>),
+    Http2(http2::SendRequest<OutboundBody>),
 }
 
 /// A request that failed on a connection.
 pub(super) struct SendFailure {
     pub(super) error: ClientError,
     /// The request, if nothing of it has left.
-    pub(super) request: Option<Request<Body>>,
+    pub(super) request: Option<Request<OutboundBody>>,
 }
 
 impl Connection {
@@ -90,7 +90,7 @@ impl Connection {
     /// [`ClientError::Connect`] and [`ClientError::Handshake`].
     pub async fn open(
         endpoint: &Endpoint,
-        tls: Option<&Tls>,
+        tls: Option<&ClientTls>,
         settings: &ConnectionSettings,
     ) -> Result<(Self, Driver), ClientError> {
         let socket = dial(endpoint, settings).await?;
@@ -130,7 +130,7 @@ impl Connection {
         };
         let host = HeaderValue::from_str(endpoint.authority().as_str())
             .map_err(|_| ClientError::Address(endpoint.to_string()))?;
-        let server = Arc::new(Server {
+        let server = Arc::new(ServerFacts {
             name,
             scheme: endpoint.scheme().clone(),
             authority: endpoint.authority().clone(),
@@ -168,15 +168,15 @@ impl Connection {
     ///
     /// # Errors
     /// [`ClientError::NotSent`] and [`ClientError::Lost`].
-    pub async fn send(&mut self, request: Request<Body>) -> Result<Response<ResponseBody>, ClientError> {
+    pub async fn send(&mut self, request: Request<OutboundBody>) -> Result<Response<IncomingBody>, ClientError> {
         self.try_send(request).await.map_err(|failure| failure.error)
     }
 
     /// The same, and gives a request back that has not left.
     pub(super) async fn try_send(
         &mut self,
-        mut request: Request<Body>,
-    ) -> Result<Response<ResponseBody>, Box<SendFailure>> {
+        mut request: Request<OutboundBody>,
+    ) -> Result<Response<IncomingBody>, Box<SendFailure>> {
         if let Err(error) = self.address(&mut request) {
             return Err(Box::new(SendFailure { error, request: None }));
         }
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// HTTP/1.1 wants a path and `Host`, HTTP/2 the whole URL.
-    fn address(&self, request: &mut Request<Body>) -> Result<(), ClientError> {
+    fn address(&self, request: &mut Request<OutboundBody>) -> Result<(), ClientError> {
         match &self.sender {
             Sender::Http1(_) => {
                 if let header::Entry::Vacant(entry) = request.headers_mut().entry(header::HOST) {
@@ -223,7 +223,7 @@ impl Connection {
     }
 }
 
-impl Server {
+impl ServerFacts {
     fn not_sent(&self, error: &hyper::Error) -> ClientError {
         ClientError::NotSent {
             endpoint: self.name.to_string(),
@@ -231,11 +231,11 @@ impl Server {
         }
     }
 
-    fn response(&self, response: Response<Incoming>) -> Response<ResponseBody> {
-        response.map(|incoming| ResponseBody::new(incoming, Arc::clone(&self.name)))
+    fn response(&self, response: Response<Incoming>) -> Response<IncomingBody> {
+        response.map(|incoming| IncomingBody::new(incoming, Arc::clone(&self.name)))
     }
 
-    fn failure(&self, mut failure: TrySendError<Request<Body>>) -> SendFailure {
+    fn failure(&self, mut failure: TrySendError<Request<OutboundBody>>) -> SendFailure {
         let request = failure.take_message();
         let error = failure.into_error();
         let error = match request.is_some() || is_unsent(&error) {
@@ -281,7 +281,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 /// As [`Connection::open`].
 pub async fn open_stream(
     endpoint: &Endpoint,
-    tls: Option<&Tls>,
+    tls: Option<&ClientTls>,
     settings: &ConnectionSettings,
 ) -> Result<Box<dyn ByteStream>, ClientError> {
     let socket = dial(endpoint, settings).await?;
@@ -294,7 +294,7 @@ pub async fn open_stream(
 async fn secure(
     socket: TcpStream,
     endpoint: &Endpoint,
-    tls: Option<&Tls>,
+    tls: Option<&ClientTls>,
     protocols: Protocols,
 ) -> Result<TlsStream<TcpStream>, ClientError> {
     let handshake = |why: String| ClientError::Handshake {
@@ -305,7 +305,7 @@ async fn secure(
     let tls = match tls {
         Some(tls) => tls,
         None => {
-            system = Tls::new(&TlsOptions::default()).map_err(|error| handshake(error.to_string()))?;
+            system = ClientTls::new(&TlsOptions::default()).map_err(|error| handshake(error.to_string()))?;
             &*system
         }
     };

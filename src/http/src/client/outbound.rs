@@ -14,13 +14,13 @@ use http::{Method, Request, Response, StatusCode};
 use trireme_actors::{Clock, Tasks};
 
 use super::{
-    body::{Body, ResponseBody},
+    body::{IncomingBody, OutboundBody},
     breaker::{BreakerSettings, CallResult},
     connection::{ConnectionSettings, Protocols},
     endpoint::Endpoint,
     error::ClientError,
-    pool::{EndpointSnapshot, Lease, Pool},
-    tls::Tls,
+    pool::{ConnectionLease, EndpointSnapshot, Pool},
+    tls::ClientTls,
 };
 
 /// Settings of a client for all endpoints.
@@ -55,17 +55,17 @@ impl Default for ClientSettings {
 }
 
 /// One request and how to send it.
-pub struct Call {
+pub struct OutboundCall {
     /// The server.
     pub endpoint: Endpoint,
     /// The trust and the identity; the machine's roots, and no identity, if not given.
-    pub tls: Option<Arc<Tls>>,
+    pub tls: Option<Arc<ClientTls>>,
     /// The protocols that may be spoken. Upgrades want HTTP/1.1.
     pub protocols: Protocols,
     /// Keeps calls apart that go to the same endpoint: those of another partition have other connections and another breaker.
     pub partition: Option<Arc<str>>,
     /// The request; its URI is a path with a query.
-    pub request: Request<Body>,
+    pub request: Request<OutboundBody>,
     /// The time that everything may take, up to the end of the body.
     pub timeout: Option<Duration>,
     /// The time that the head of the answer may take.
@@ -74,9 +74,9 @@ pub struct Call {
     pub max_body_bytes: Option<u64>,
 }
 
-impl Call {
+impl OutboundCall {
     /// A call without limits.
-    pub fn new(endpoint: Endpoint, request: Request<Body>) -> Self {
+    pub fn new(endpoint: Endpoint, request: Request<OutboundBody>) -> Self {
         Self {
             endpoint,
             tls: None,
@@ -90,7 +90,7 @@ impl Call {
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for OutboundCall {
     /// Headers and query may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (method, path) = (self.request.method(), self.request.uri().path());
@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]; see [`ClientError::surely_not_processed`].
-    pub async fn send(&self, call: Call) -> Result<Response<ResponseBody>, ClientError> {
+    pub async fn send(&self, call: OutboundCall) -> Result<Response<IncomingBody>, ClientError> {
         let pool = self.pool(&call);
         let started = self.0.clock.now();
         let admitted = pool.admit().inspect_err(|error| self.count(error.kind()))?;
@@ -169,9 +169,9 @@ impl Client {
     async fn answer(
         &self,
         pool: &Arc<Pool>,
-        call: Call,
+        call: OutboundCall,
         started: Instant,
-    ) -> Result<Response<ResponseBody>, ClientError> {
+    ) -> Result<Response<IncomingBody>, ClientError> {
         let clock = &self.0.clock;
         let end = call.timeout.map(|timeout| started + timeout);
         let head_end = call.head_timeout.map(|timeout| started + timeout);
@@ -196,7 +196,7 @@ impl Client {
         Ok(response)
     }
 
-    fn pool(&self, call: &Call) -> Arc<Pool> {
+    fn pool(&self, call: &OutboundCall) -> Arc<Pool> {
         let inner = &self.0;
         let key = Key {
             endpoint: call.endpoint.clone(),
@@ -247,9 +247,9 @@ impl Inner {
 /// has not processed, or may be asked twice, is sent once more over a fresh one.
 async fn exchange(
     pool: &Arc<Pool>,
-    mut request: Request<Body>,
+    mut request: Request<OutboundBody>,
     sent: &AtomicBool,
-) -> Result<Response<ResponseBody>, ClientError> {
+) -> Result<Response<IncomingBody>, ClientError> {
     let mut is_second = false;
     loop {
         let mut lease = pool.lease(is_second).await?;
@@ -273,7 +273,7 @@ async fn exchange(
 }
 
 /// The connection comes back when the answer has been read to its end; one that switches protocols never does.
-fn lent(mut response: Response<ResponseBody>, lease: Lease, pool: &Arc<Pool>) -> Response<ResponseBody> {
+fn lent(mut response: Response<IncomingBody>, lease: ConnectionLease, pool: &Arc<Pool>) -> Response<IncomingBody> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let pool = Arc::clone(pool);
         response.body_mut().at_end(Box::new(move || pool.give_back(lease)));
@@ -282,7 +282,7 @@ fn lent(mut response: Response<ResponseBody>, lease: Lease, pool: &Arc<Pool>) ->
 }
 
 /// The same request, if its body is not streamed.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+fn copy(request: &Request<OutboundBody>) -> Option<Request<OutboundBody>> {
     let mut copy = Request::new(request.body().copy()?);
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());
@@ -291,7 +291,7 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 /// An endpoint fails that does not answer, or for which a proxy answers.
-fn is_failure(answered: &Result<Response<ResponseBody>, ClientError>) -> bool {
+fn is_failure(answered: &Result<Response<IncomingBody>, ClientError>) -> bool {
     match answered {
         Ok(response) => matches!(
             response.status(),

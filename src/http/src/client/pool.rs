@@ -15,18 +15,18 @@ use tokio::sync::oneshot;
 use trireme_actors::{Clock, Tasks};
 
 use super::{
-    breaker::{Admission, Breaker, BreakerState, CallResult},
+    breaker::{AdmittedCall, Breaker, BreakerState, CallResult},
     connection::{Connection, ConnectionSettings},
     endpoint::Endpoint,
     error::ClientError,
     outbound::ClientSettings,
-    tls::Tls,
+    tls::ClientTls,
 };
 
 /// The connections to one endpoint.
 pub(super) struct Pool {
     pub(super) endpoint: Endpoint,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ClientTls>>,
     connection: ConnectionSettings,
     connect_timeout: Duration,
     idle_timeout: Duration,
@@ -34,7 +34,7 @@ pub(super) struct Pool {
     clock: Clock,
     tasks: Tasks,
     label: &'static str,
-    connections: Mutex<Connections>,
+    connections: Mutex<PooledConnections>,
     /// Held while connecting where one connection may serve all who wait.
     opening: tokio::sync::Mutex<()>,
     breaker: Option<Mutex<Breaker>>,
@@ -42,9 +42,9 @@ pub(super) struct Pool {
 }
 
 #[derive(Default)]
-struct Connections {
+struct PooledConnections {
     idle: Vec<Idle>,
-    shared: Vec<Shared>,
+    shared: Vec<PoolShared>,
     speaks_http1: bool,
 }
 
@@ -53,32 +53,32 @@ struct Idle {
     since: Instant,
 }
 
-struct Shared {
+struct PoolShared {
     connection: Connection,
-    usage: Arc<Usage>,
+    usage: Arc<ConnectionUsage>,
 }
 
 /// The calls over a shared connection.
-struct Usage {
+struct ConnectionUsage {
     calls: AtomicUsize,
     last: Mutex<Instant>,
 }
 
 /// A connection for one call.
-pub(super) struct Lease {
+pub(super) struct ConnectionLease {
     pub(super) connection: Connection,
     /// True if it has served a call before: it may have ended without anybody having noticed.
     pub(super) is_reused: bool,
-    share: Option<Share>,
+    share: Option<SharedSlot>,
 }
 
 /// A call's place on a shared connection.
-struct Share {
-    usage: Arc<Usage>,
+struct SharedSlot {
+    usage: Arc<ConnectionUsage>,
     clock: Clock,
 }
 
-impl Drop for Share {
+impl Drop for SharedSlot {
     fn drop(&mut self) {
         *lock(&self.usage.last) = self.clock.now();
         self.usage.calls.fetch_sub(1, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Drop for Share {
 /// A call that the breaker has admitted. Dropped without a result, it is cancelled.
 pub(super) struct Admitted<'a> {
     pool: &'a Pool,
-    admission: Option<Admission>,
+    admission: Option<AdmittedCall>,
 }
 
 /// A view of an endpoint.
@@ -118,7 +118,7 @@ pub struct BreakerSnapshot {
 impl Pool {
     pub(super) fn new(
         endpoint: Endpoint,
-        tls: Option<Arc<Tls>>,
+        tls: Option<Arc<ClientTls>>,
         connection: ConnectionSettings,
         settings: &ClientSettings,
         (clock, tasks, label): (&Clock, &Tasks, &'static str),
@@ -162,7 +162,7 @@ impl Pool {
     }
 
     /// A connection that is there, or a new one; `fresh` takes no HTTP/1.1 connection that has been used.
-    pub(super) async fn lease(self: &Arc<Self>, fresh: bool) -> Result<Lease, ClientError> {
+    pub(super) async fn lease(self: &Arc<Self>, fresh: bool) -> Result<ConnectionLease, ClientError> {
         if let Some(lease) = self.checkout(fresh) {
             return Ok(lease);
         }
@@ -178,38 +178,38 @@ impl Pool {
         }
     }
 
-    fn checkout(&self, fresh: bool) -> Option<Lease> {
+    fn checkout(&self, fresh: bool) -> Option<ConnectionLease> {
         let now = self.clock.now();
         let mut connections = self.connections();
         connections.expire(now, self.idle_timeout);
-        let free = |shared: &&Shared| shared.usage.calls.load(Ordering::Relaxed) < self.streams_per_connection;
+        let free = |shared: &&PoolShared| shared.usage.calls.load(Ordering::Relaxed) < self.streams_per_connection;
         if let Some(shared) = connections.shared.iter().find(free) {
             let connection = shared.connection.share()?;
             return Some(self.share(connection, &shared.usage, true));
         }
         // The newest: the others may expire.
         let idle = (!fresh).then(|| connections.idle.pop())??;
-        Some(Lease {
+        Some(ConnectionLease {
             connection: idle.connection,
             is_reused: true,
             share: None,
         })
     }
 
-    fn share(&self, connection: Connection, usage: &Arc<Usage>, is_reused: bool) -> Lease {
+    fn share(&self, connection: Connection, usage: &Arc<ConnectionUsage>, is_reused: bool) -> ConnectionLease {
         usage.calls.fetch_add(1, Ordering::Relaxed);
-        let share = Share {
+        let share = SharedSlot {
             usage: Arc::clone(usage),
             clock: self.clock.clone(),
         };
-        Lease {
+        ConnectionLease {
             connection,
             is_reused,
             share: Some(share),
         }
     }
 
-    async fn open(&self) -> Result<Lease, ClientError> {
+    async fn open(&self) -> Result<ConnectionLease, ClientError> {
         let connection = self.connect().await;
         let outcome = match &connection {
             Ok(_) => "ok",
@@ -221,18 +221,18 @@ impl Pool {
         let mut connections = self.connections();
         connections.speaks_http1 = !connection.is_http2();
         let Some(shared) = connection.share() else {
-            return Ok(Lease {
+            return Ok(ConnectionLease {
                 connection,
                 is_reused: false,
                 share: None,
             });
         };
-        let usage = Arc::new(Usage {
+        let usage = Arc::new(ConnectionUsage {
             calls: AtomicUsize::new(0),
             last: Mutex::new(self.clock.now()),
         });
         let lease = self.share(connection, &usage, false);
-        connections.shared.push(Shared {
+        connections.shared.push(PoolShared {
             connection: shared,
             usage,
         });
@@ -275,8 +275,8 @@ impl Pool {
     }
 
     /// Takes a connection back after a call.
-    pub(super) fn give_back(&self, lease: Lease) {
-        let Lease { connection, share, .. } = lease;
+    pub(super) fn give_back(&self, lease: ConnectionLease) {
+        let ConnectionLease { connection, share, .. } = lease;
         drop(share);
         if !connection.is_http2() && connection.is_open() {
             let since = self.clock.now();
@@ -285,9 +285,9 @@ impl Pool {
     }
 
     /// Lends a connection no more that took no request; calls that share it go on.
-    pub(super) fn retire(&self, lease: &Lease) {
+    pub(super) fn retire(&self, lease: &ConnectionLease) {
         if let Some(share) = &lease.share {
-            let others = |shared: &Shared| !Arc::ptr_eq(&shared.usage, &share.usage);
+            let others = |shared: &PoolShared| !Arc::ptr_eq(&shared.usage, &share.usage);
             self.connections().shared.retain(others);
         }
     }
@@ -306,7 +306,7 @@ impl Pool {
 
     pub(super) fn snapshot(&self) -> EndpointSnapshot {
         let connections = self.connections();
-        let unused = |shared: &&Shared| shared.usage.calls.load(Ordering::Relaxed) == 0;
+        let unused = |shared: &&PoolShared| shared.usage.calls.load(Ordering::Relaxed) == 0;
         EndpointSnapshot {
             endpoint: self.endpoint.to_string(),
             open_connections: self.open.load(Ordering::Relaxed),
@@ -323,12 +323,12 @@ impl Pool {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, Connections> {
+    fn connections(&self) -> MutexGuard<'_, PooledConnections> {
         lock(&self.connections)
     }
 }
 
-impl Connections {
+impl PooledConnections {
     fn expire(&mut self, now: Instant, idle_timeout: Duration) {
         let is_old = |since: Instant| now.saturating_duration_since(since) >= idle_timeout;
         self.idle

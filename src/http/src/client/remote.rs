@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
 
 use super::{
-    body::{Body, ResponseBody},
+    body::{IncomingBody, OutboundBody},
     endpoint::Endpoint,
     error::ClientError,
-    outbound::{Call, Client},
-    tls::{Tls, TlsOptions, TlsOptionsError},
+    outbound::{Client, OutboundCall},
+    tls::{ClientTls, TlsOptions, TlsOptionsError},
 };
 
 /// More than any review has.
@@ -22,7 +22,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub struct RemoteServer {
     endpoint: Endpoint,
     path: String,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ClientTls>>,
     authorization: Option<HeaderValue>,
 }
 
@@ -58,7 +58,7 @@ impl RemoteAnswer {
     ///
     /// # Errors
     /// If it breaks off.
-    pub async fn read(response: Response<ResponseBody>) -> Result<Self, ClientError> {
+    pub async fn read(response: Response<IncomingBody>) -> Result<Self, ClientError> {
         let content_type = response.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         Ok(Self {
@@ -87,7 +87,7 @@ impl RemoteServer {
         let path = path.split(['?', '#']).next().unwrap_or_default();
         let path = format!("/{}", path.trim_matches('/'));
         path.parse::<Uri>().map_err(|_| ClientError::Address(url.clone()))?;
-        let tls = endpoint.is_secure().then(|| Tls::new(tls)).transpose()?;
+        let tls = endpoint.is_secure().then(|| ClientTls::new(tls)).transpose()?;
         let authorization = authorization.map(|value| {
             let mut value = HeaderValue::try_from(value).map_err(|_| RemoteServerError::Credentials)?;
             value.set_sensitive(true);
@@ -117,7 +117,7 @@ impl RemoteServer {
         body: Bytes,
         timeout: Duration,
     ) -> Result<RemoteAnswer, ClientError> {
-        let mut request = Request::new(Body::from(body));
+        let mut request = Request::new(OutboundBody::from(body));
         *request.method_mut() = Method::POST;
         let target = self.target(timeout);
         *request.uri_mut() = target.parse().map_err(|_| ClientError::Address(target.clone()))?;
@@ -128,12 +128,12 @@ impl RemoteServer {
         if let Some(authorization) = &self.authorization {
             headers.insert(header::AUTHORIZATION, authorization.clone());
         }
-        let call = Call {
+        let call = OutboundCall {
             tls: self.tls.clone(),
             timeout: Some(timeout),
             max_body_bytes: Some(MAX_ANSWER_BYTES),
             partition: Some(Arc::from(self.path.as_str())),
-            ..Call::new(self.endpoint.clone(), request)
+            ..OutboundCall::new(self.endpoint.clone(), request)
         };
         RemoteAnswer::read(client.send(call).await?).await
     }

@@ -26,14 +26,14 @@ pub enum Trust {
 
 /// A client certificate and its key, PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// The certificate and those that lead to its CA.
     pub certificate: Vec<u8>,
     /// The key of the certificate.
     pub key: Vec<u8>,
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity(..)")
     }
@@ -47,7 +47,7 @@ pub struct TlsOptions {
     /// The name in the server's certificate, if it is not the host of the endpoint.
     pub server_name: Option<String>,
     /// The certificate to show, if the server asks for one.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientIdentity>,
 }
 
 /// Why TLS options cannot be used.
@@ -68,7 +68,7 @@ pub enum TlsOptionsError {
 }
 
 /// TLS settings, ready for use. Made once and shared: calls with equal ones share connections.
-pub struct Tls {
+pub struct ClientTls {
     any: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
@@ -76,7 +76,7 @@ pub struct Tls {
     fingerprint: [u8; 32],
 }
 
-impl Tls {
+impl ClientTls {
     /// Makes settings of options.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl Tls {
     }
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")
             .field("server_name", &self.server_name)
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn keys_are_never_shown() {
-        let identity = Identity {
+        let identity = ClientIdentity {
             certificate: b"CERT".to_vec(),
             key: b"SECRET".to_vec(),
         };
@@ -250,7 +250,7 @@ mod tests {
             identity: Some(identity),
             ..TlsOptions::default()
         };
-        let error = Tls::new(&options).expect_err("it is no certificate");
+        let error = ClientTls::new(&options).expect_err("it is no certificate");
         assert_eq!(error, TlsOptionsError::Identity);
         assert!(!format!("{options:?} {error:?} {error}").contains("SECRET"));
     }
@@ -264,7 +264,7 @@ mod tests {
                 server_name,
                 identity: None,
             };
-            Tls::new(&options).err()
+            ClientTls::new(&options).err()
         };
         assert_eq!(with(Trust::Ca(Vec::new()), None), Some(TlsOptionsError::Ca));
         assert_eq!(with(Trust::Ca(b"no PEM".to_vec()), None), Some(TlsOptionsError::Ca));

@@ -11,19 +11,19 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
-    body::ResponseBody,
+    body::IncomingBody,
     error::{ClientError, chain},
 };
 
 /// The bytes of a connection that speaks another protocol now.
-pub struct Upgraded(TokioIo<hyper::upgrade::Upgraded>);
+pub struct UpgradedStream(TokioIo<hyper::upgrade::Upgraded>);
 
-impl Upgraded {
+impl UpgradedStream {
     /// Takes the connection of an answer that switches protocols.
     ///
     /// # Errors
     /// If the answer does not, or the connection breaks.
-    pub async fn of(response: Response<ResponseBody>) -> Result<Self, ClientError> {
+    pub async fn of(response: Response<IncomingBody>) -> Result<Self, ClientError> {
         let endpoint = response.body().endpoint().to_owned();
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let why = format!("it answered {}", response.status());
@@ -39,19 +39,19 @@ impl Upgraded {
     }
 }
 
-impl fmt::Debug for Upgraded {
+impl fmt::Debug for UpgradedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Upgraded(..)")
     }
 }
 
-impl AsyncRead for Upgraded {
+impl AsyncRead for UpgradedStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Upgraded {
+impl AsyncWrite for UpgradedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

@@ -9,7 +9,7 @@ use std::{io, net::TcpListener, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    lifecycle::Lifecycle,
+    lifecycle::ServerLifecycle,
     worker::{Accepted, Inbox},
 };
 
@@ -18,7 +18,12 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 /// The time that connections which were there when the port was closed may wait for a handshake.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(listener: TcpListener, workers: Vec<Inbox>, lifecycle: Lifecycle, pending_handshakes: usize) {
+pub(super) async fn run(
+    listener: TcpListener,
+    workers: Vec<Inbox>,
+    lifecycle: ServerLifecycle,
+    pending_handshakes: usize,
+) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the listener cannot be used"),

@@ -153,8 +153,8 @@ pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Resu
 pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Response<ResponseBody<G>> {
     let (head, body) = response.into_parts();
     let body = match body.try_into_bytes() {
-        Ok(bytes) => Content::Whole((!bytes.is_empty()).then_some(bytes)),
-        Err(stream) => Content::Stream(stream),
+        Ok(bytes) => BridgedContent::Whole((!bytes.is_empty()).then_some(bytes)),
+        Err(stream) => BridgedContent::Stream(stream),
     };
     let mut out = http::Response::new(ResponseBody {
         content: body,
@@ -184,7 +184,7 @@ pub(super) fn head_of<G: Fetched + Unpin>(
         let headers = response.headers_mut();
         headers.entry(http::header::CONTENT_LENGTH).or_insert(length.into());
     }
-    response.body_mut().content = Content::Whole(None);
+    response.body_mut().content = BridgedContent::Whole(None);
     response
 }
 
@@ -219,11 +219,11 @@ impl Stream for IncomingStream {
 
 /// An answer's body as hyper reads it.
 pub(super) struct ResponseBody<G> {
-    content: Content,
+    content: BridgedContent,
     in_progress: G,
 }
 
-enum Content {
+enum BridgedContent {
     Whole(Option<Bytes>),
     Stream(BoxBody),
 }
@@ -240,8 +240,8 @@ impl<G: Fetched + Unpin> Body for ResponseBody<G> {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
         let next = match &mut self.content {
-            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Content::Stream(body) => Pin::new(body)
+            BridgedContent::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BridgedContent::Stream(body) => Pin::new(body)
                 .poll_next(cx)
                 .map(|next| next.map(|chunk| chunk.map(Frame::data).map_err(|error| BrokenBody(error.to_string())))),
         };
@@ -255,19 +255,19 @@ impl<G: Fetched + Unpin> Body for ResponseBody<G> {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Whole(bytes) => bytes.is_none(),
-            Content::Stream(body) => matches!(body.size(), BodySize::None | BodySize::Sized(0)),
+            BridgedContent::Whole(bytes) => bytes.is_none(),
+            BridgedContent::Stream(body) => matches!(body.size(), BodySize::None | BodySize::Sized(0)),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Whole(bytes) => SizeHint::with_exact(
+            BridgedContent::Whole(bytes) => SizeHint::with_exact(
                 bytes
                     .as_ref()
                     .map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
             ),
-            Content::Stream(body) => match body.size() {
+            BridgedContent::Stream(body) => match body.size() {
                 BodySize::None => SizeHint::with_exact(0),
                 BodySize::Sized(size) => SizeHint::with_exact(size),
                 BodySize::Stream => SizeHint::default(),

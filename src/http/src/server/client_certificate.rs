@@ -10,7 +10,7 @@ use std::{
 
 use rustls::pki_types::CertificateDer;
 
-use super::tls::{Tls, TlsProvider};
+use super::tls::{ServerTls, TlsProvider};
 
 /// No client CA stands for the certificate, or not now, or not for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub struct ClientCertificate {
 
 /// The verdicts of the CAs of clients and of those of proxies; `None` where there are no such CAs.
 struct Judged {
-    by: Arc<Tls>,
+    by: Arc<ServerTls>,
     client: Option<Result<(), Untrusted>>,
     proxy: Option<Result<(), Untrusted>>,
 }
@@ -38,7 +38,7 @@ impl ClientCertificate {
     /// The chain that a client has shown in a handshake; `None` if it has shown none.
     pub(super) fn shown(
         chain: &[CertificateDer<'static>],
-        handshake: Arc<Tls>,
+        handshake: Arc<ServerTls>,
         provider: &Arc<dyn TlsProvider>,
     ) -> Option<Self> {
         let judged = Judged::by(handshake, chain);
@@ -83,7 +83,7 @@ impl ClientCertificate {
 }
 
 impl Judged {
-    fn by(tls: Arc<Tls>, chain: &[CertificateDer<'_>]) -> Self {
+    fn by(tls: Arc<ServerTls>, chain: &[CertificateDer<'_>]) -> Self {
         let (client, proxy) = (tls.judge(chain), tls.judge_proxy(chain));
         Self { by: tls, client, proxy }
     }

@@ -17,9 +17,9 @@ use super::{
     client_certificate::ClientCertificate,
     cork::Corked,
     drive::{self, LocalExecutor},
-    guarded_io::{GuardedIo, Phase},
+    guarded_io::{ConnectionPhase, GuardedIo},
     handler::Handler,
-    lifecycle::{Ending, Lifecycle},
+    lifecycle::{ConnectionEnding, ServerLifecycle},
     stalls::{Fetched, Stalls},
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
@@ -34,18 +34,23 @@ pub struct Peer {
     /// The client certificate, if one was given.
     pub certificate: Option<ClientCertificate>,
     /// The order to end the connection.
-    pub ending: Ending,
+    pub ending: ConnectionEnding,
 }
 
 /// State that all connections of a worker share.
-pub(super) struct Settings {
+pub(super) struct ServingSettings {
     pub(super) tls: Arc<dyn TlsProvider>,
     pub(super) limits: ConnectionLimits,
-    pub(super) lifecycle: Lifecycle,
+    pub(super) lifecycle: ServerLifecycle,
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settings: Rc<Settings>, handler: Rc<H>) {
+pub(super) async fn serve<H: Handler>(
+    accepted: Accepted,
+    ending: ConnectionEnding,
+    settings: Rc<ServingSettings>,
+    handler: Rc<H>,
+) {
     let Accepted { socket, peer, permit } = accepted;
     let handshake = tokio::time::timeout(settings.limits.handshake_timeout, shake_hands(socket, &settings));
     let too_late = async {
@@ -82,7 +87,7 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settin
 /// The connection, and the certificate of whoever is at its other end.
 type Connected = (TlsStream<TcpStream>, Option<ClientCertificate>);
 
-async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::io::Result<Connected> {
+async fn shake_hands(socket: std::net::TcpStream, settings: &ServingSettings) -> std::io::Result<Connected> {
     let socket = TcpStream::from_std(socket)?;
     // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
     socket.set_nodelay(true)?;
@@ -96,18 +101,18 @@ async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::i
 
 async fn serve_http1<H: Handler>(
     stream: TlsStream<TcpStream>,
-    settings: &Settings,
+    settings: &ServingSettings,
     handler: Rc<H>,
     peer: Rc<Peer>,
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
-    let phase = Rc::new(Phase::default());
+    let phase = Rc::new(ConnectionPhase::default());
     let io = GuardedIo::new(stream, limits.write_stall_timeout).with_head_timeout(&phase, limits.header_timeout);
     let slot = Rc::new(UpgradeSlot::default());
     let ending = peer.ending.clone();
     let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
     let service = service_fn(move |request| {
-        let serving = Phase::serving(&served);
+        let serving = ConnectionPhase::serving(&served);
         let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), served.has_two_lengths());
         let upgrades = Rc::clone(&upgrades);
         async move {
@@ -137,7 +142,7 @@ async fn serve_http1<H: Handler>(
     Ok(())
 }
 
-async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &Lifecycle) {
+async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &ServerLifecycle) {
     tokio::select! {
         biased;
         () = lifecycle.gone().cancelled() => {}
@@ -147,7 +152,7 @@ async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &Lifecy
 
 async fn serve_http2<H: Handler>(
     stream: TlsStream<TcpStream>,
-    settings: &Settings,
+    settings: &ServingSettings,
     handler: Rc<H>,
     peer: Rc<Peer>,
 ) -> hyper::Result<()> {
@@ -217,7 +222,7 @@ async fn answer<H: Handler, G: Fetched + Unpin>(
 
 /// HTTP/1.1 says in an answer that the connection ends, HTTP/2 says it beside them. Handlers need not know: an answer that
 /// says `Connection: close` ends either.
-fn say_whether_it_ends(ending: &Ending, http2: bool, headers: &mut header::HeaderMap) {
+fn say_whether_it_ends(ending: &ConnectionEnding, http2: bool, headers: &mut header::HeaderMap) {
     if http2 && headers.remove(header::CONNECTION).next().is_some() {
         ending.leave();
     } else if !http2 && ending.is_leaving() {

@@ -15,8 +15,8 @@ use hyper::{
 use tokio::{sync::Notify, time::timeout};
 
 use super::{
-    guarded_io::Phase,
-    lifecycle::{Ending, Lifecycle},
+    guarded_io::ConnectionPhase,
+    lifecycle::{ConnectionEnding, ServerLifecycle},
 };
 
 /// A connection that can be told to end after its running requests.
@@ -29,9 +29,9 @@ pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
 /// `linger`; whoever answers on it says `Connection: close` from when it is told to leave.
 pub(super) async fn http1<C: Graceful>(
     mut connection: Pin<&mut C>,
-    phase: &Phase,
-    ending: &Ending,
-    lifecycle: &Lifecycle,
+    phase: &ConnectionPhase,
+    ending: &ConnectionEnding,
+    lifecycle: &ServerLifecycle,
     linger: Duration,
 ) -> hyper::Result<()> {
     tokio::select! {
@@ -58,8 +58,8 @@ pub(super) async fn http1<C: Graceful>(
 pub(super) async fn http2<C: Graceful>(
     mut connection: Pin<&mut C>,
     first_request: Rc<Notify>,
-    ending: &Ending,
-    lifecycle: &Lifecycle,
+    ending: &ConnectionEnding,
+    lifecycle: &ServerLifecycle,
     linger: Duration,
 ) -> hyper::Result<()> {
     tokio::select! {
@@ -76,7 +76,7 @@ pub(super) async fn http2<C: Graceful>(
     finish(connection, lifecycle).await
 }
 
-async fn finish<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &Lifecycle) -> hyper::Result<()> {
+async fn finish<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &ServerLifecycle) -> hyper::Result<()> {
     connection.as_mut().finish();
     tokio::select! {
         ended = connection => ended,

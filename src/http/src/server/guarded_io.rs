@@ -22,8 +22,8 @@ use super::{lengths::Lengths, stalls::Fetched};
 
 /// The state of an HTTP/1.1 connection.
 #[derive(Debug)]
-pub(super) struct Phase {
-    doing: Cell<Doing>,
+pub(super) struct ConnectionPhase {
+    doing: Cell<IoActivity>,
     /// True if there is anything of the head that is being read.
     begun: Cell<bool>,
     /// When the last request was answered, or the connection began.
@@ -32,7 +32,7 @@ pub(super) struct Phase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum IoActivity {
     /// The head of a request is on its way; a new connection begins so.
     ReadingHead,
     /// A request is being answered.
@@ -41,10 +41,10 @@ enum Doing {
     Idle,
 }
 
-impl Default for Phase {
+impl Default for ConnectionPhase {
     fn default() -> Self {
         Self {
-            doing: Cell::new(Doing::ReadingHead),
+            doing: Cell::new(IoActivity::ReadingHead),
             begun: Cell::default(),
             since: Cell::new(Instant::now()),
             two_lengths: Cell::default(),
@@ -52,17 +52,17 @@ impl Default for Phase {
     }
 }
 
-impl Phase {
+impl ConnectionPhase {
     /// Marks that a request is being answered, until the result is dropped.
     pub(super) fn serving(phase: &Rc<Self>) -> Serving {
-        phase.doing.set(Doing::Serving);
+        phase.doing.set(IoActivity::Serving);
         Serving(Rc::clone(phase))
     }
 
     /// Waits until no request has been answered, nor one begun, for so long.
     pub(super) async fn quiet(&self, patience: Duration) {
         loop {
-            let is_quiet = self.doing.get() != Doing::Serving && !self.begun.get();
+            let is_quiet = self.doing.get() != IoActivity::Serving && !self.begun.get();
             let since = if is_quiet { self.since.get() } else { Instant::now() };
             if is_quiet && since.elapsed() >= patience {
                 return;
@@ -78,14 +78,14 @@ impl Phase {
 }
 
 /// A request is being answered.
-pub(super) struct Serving(Rc<Phase>);
+pub(super) struct Serving(Rc<ConnectionPhase>);
 
 /// Over HTTP/1.1 a client that does not take its answer is noticed by the connection.
 impl Fetched for Serving {}
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.doing.set(Doing::Idle);
+        self.0.doing.set(IoActivity::Idle);
         self.0.begun.set(false);
         self.0.since.set(Instant::now());
     }
@@ -116,7 +116,7 @@ struct Closing {
 }
 
 struct HeadGuard {
-    phase: Rc<Phase>,
+    phase: Rc<ConnectionPhase>,
     lengths: Lengths,
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -133,7 +133,7 @@ impl<T> GuardedIo<T> {
         }
     }
 
-    pub(super) fn with_head_timeout(mut self, phase: &Rc<Phase>, timeout: Duration) -> Self {
+    pub(super) fn with_head_timeout(mut self, phase: &Rc<ConnectionPhase>, timeout: Duration) -> Self {
         self.head = Some(HeadGuard {
             phase: Rc::clone(phase),
             lengths: Lengths::default(),
@@ -184,11 +184,11 @@ impl<T: AsyncRead + Unpin> GuardedIo<T> {
 impl HeadGuard {
     fn read(&mut self, cx: &mut Context<'_>, bytes: &[u8], pending: bool) -> Poll<io::Error> {
         let phase = &self.phase;
-        if !bytes.is_empty() && phase.doing.get() == Doing::Idle {
-            phase.doing.set(Doing::ReadingHead);
+        if !bytes.is_empty() && phase.doing.get() == IoActivity::Idle {
+            phase.doing.set(IoActivity::ReadingHead);
             self.lengths = Lengths::default();
         }
-        if phase.doing.get() != Doing::ReadingHead {
+        if phase.doing.get() != IoActivity::ReadingHead {
             self.timer = None;
             return Poll::Pending;
         }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Tells of the stages; clones are the same server's. Stages only ever advance.
 #[derive(Debug, Clone, Default)]
-pub struct Lifecycle {
+pub struct ServerLifecycle {
     leaving: CancellationToken,
     refusing: CancellationToken,
     stopping: CancellationToken,
@@ -38,7 +38,7 @@ impl Drop for RunningRequest {
     }
 }
 
-impl Lifecycle {
+impl ServerLifecycle {
     /// A server that serves.
     pub fn new() -> Self {
         Self::default()
@@ -103,8 +103,8 @@ impl Lifecycle {
     }
 
     /// The order that a new connection gets.
-    pub(super) fn ending(&self) -> Ending {
-        let ending = Ending {
+    pub(super) fn ending(&self) -> ConnectionEnding {
+        let ending = ConnectionEnding {
             leave: self.leaving.child_token(),
             watches: CancellationToken::new(),
             quiet: self.stopping.child_token(),
@@ -118,13 +118,13 @@ impl Lifecycle {
 
 /// The order to one connection to end. Clones are the same connection's.
 #[derive(Debug, Clone, Default)]
-pub struct Ending {
+pub struct ConnectionEnding {
     leave: CancellationToken,
     watches: CancellationToken,
     quiet: CancellationToken,
 }
 
-impl Ending {
+impl ConnectionEnding {
     /// Asks for the client's next requests to come by another connection. What runs goes on.
     pub(super) fn leave(&self) {
         self.leave.cancel();

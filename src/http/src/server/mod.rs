@@ -34,11 +34,11 @@ pub use bridge::BadHead;
 pub use client_certificate::{ClientCertificate, Untrusted};
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
-pub use lifecycle::{Ending, Lifecycle, RunningRequest};
+pub use lifecycle::{ConnectionEnding, RunningRequest, ServerLifecycle};
 pub use open_connections::OpenConnections;
-pub use tls::{Tls, TlsError, TlsProvider, TrustedCas, tls_from_pem};
+pub use tls::{ServerTls, TlsError, TlsProvider, TrustedCas, tls_from_pem};
 pub use upgrade::{Upgrade, Upgraded};
-use worker::Shared;
+use worker::WorkersShared;
 
 /// The stack of a serving thread. Handlers may walk and drop values recursively that nest 1,000 levels deep: unoptimised
 /// builds need up to 4 KiB a level.
@@ -112,9 +112,9 @@ impl Default for ConnectionLimits {
 
 /// A running server.
 #[must_use = "a server that is dropped stops at once"]
-pub struct Running {
+pub struct RunningServer {
     local_addr: SocketAddr,
-    lifecycle: Lifecycle,
+    lifecycle: ServerLifecycle,
     connections: Arc<OpenConnections>,
     threads: Vec<Thread>,
 }
@@ -128,7 +128,7 @@ struct Thread {
 ///
 /// # Errors
 /// If the address cannot be bound or a thread cannot be started.
-pub fn start<F, Fut>(config: &ServerConfig, lifecycle: Lifecycle, build_handler: F) -> io::Result<Running>
+pub fn start<F, Fut>(config: &ServerConfig, lifecycle: ServerLifecycle, build_handler: F) -> io::Result<RunningServer>
 where
     F: Fn() -> Fut + Clone + Send + 'static,
     Fut: Future + 'static,
@@ -141,7 +141,7 @@ where
     let open = Arc::<OpenConnections>::default();
     for index in 0..config.workers.max(1) {
         let (inbox, connections) = worker::channel();
-        let shared = Shared {
+        let shared = WorkersShared {
             lifecycle: lifecycle.clone(),
             open: Arc::clone(&open),
         };
@@ -157,7 +157,7 @@ where
     };
     let both = async { tokio::join!(accepting, watches_end).0 };
     threads.push(spawn("http-accept".to_owned(), || both)?);
-    Ok(Running {
+    Ok(RunningServer {
         local_addr,
         lifecycle,
         connections: open,
@@ -182,14 +182,14 @@ where
     Ok(Thread { join: Some(join), done })
 }
 
-impl Running {
+impl RunningServer {
     /// The address that is listened on.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
     /// The stages of the shutdown, for those who must know of them.
-    pub fn lifecycle(&self) -> &Lifecycle {
+    pub fn lifecycle(&self) -> &ServerLifecycle {
         &self.lifecycle
     }
 
@@ -244,7 +244,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.lifecycle.close();
         self.lifecycle.cut_off();

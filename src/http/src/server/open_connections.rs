@@ -9,7 +9,7 @@ use std::{
 use rand::seq::IndexedRandom as _;
 use tokio::time::{Instant, sleep};
 
-use super::lifecycle::Ending;
+use super::lifecycle::ConnectionEnding;
 
 /// A connection that has lasted for so long is likely to stay: it belongs to a program and not to a command.
 const LONG_LIVED: Duration = Duration::from_secs(10);
@@ -24,13 +24,13 @@ pub struct OpenConnections(Mutex<Inner>);
 struct Inner {
     next: u64,
     /// In the order in which they came.
-    open: BTreeMap<u64, Entry>,
+    open: BTreeMap<u64, OpenEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OpenEntry {
     since: Instant,
-    ending: Ending,
+    ending: ConnectionEnding,
 }
 
 /// One of them, until it is dropped.
@@ -42,12 +42,12 @@ pub(super) struct OpenConnection {
 
 impl OpenConnections {
     /// Enters a connection.
-    pub(super) fn enter(all: &Arc<Self>, ending: Ending) -> OpenConnection {
+    pub(super) fn enter(all: &Arc<Self>, ending: ConnectionEnding) -> OpenConnection {
         let mut inner = all.inner();
         let id = inner.next;
         inner.next += 1;
         let since = Instant::now();
-        inner.open.insert(id, Entry { since, ending });
+        inner.open.insert(id, OpenEntry { since, ending });
         OpenConnection {
             all: Arc::clone(all),
             id,
@@ -66,9 +66,9 @@ impl OpenConnections {
     }
 
     fn send_away_of(&self, count: usize, age: Duration) -> usize {
-        let staying: Vec<Ending> = self.inner().staying(age).cloned().collect();
+        let staying: Vec<ConnectionEnding> = self.inner().staying(age).cloned().collect();
         let chosen = staying.choose_multiple(&mut rand::rng(), count);
-        chosen.map(Ending::end_watches).count()
+        chosen.map(ConnectionEnding::end_watches).count()
     }
 
     /// The number that the next connection gets.
@@ -84,7 +84,7 @@ impl OpenConnections {
     /// Ends the watches of all that are there now, a few at a time over `grace` at most.
     pub(super) async fn end_watches(&self, grace: Duration) {
         let all = self.all_for(Duration::ZERO);
-        self.tell_in_turn(&all, grace, Ending::end_watches).await;
+        self.tell_in_turn(&all, grace, ConnectionEnding::end_watches).await;
     }
 
     /// Sends all off that have been there for `age`: from now on their answers end their connections, and what runs is
@@ -93,16 +93,16 @@ impl OpenConnections {
     pub async fn send_all_off(&self, age: Duration, grace: Duration, told: impl FnOnce(usize)) {
         let all = self.all_for(age);
         told(all.iter().filter(|ending| !ending.is_leaving()).count());
-        all.iter().for_each(Ending::leave);
-        self.tell_in_turn(&all, grace, Ending::send_off).await;
+        all.iter().for_each(ConnectionEnding::leave);
+        self.tell_in_turn(&all, grace, ConnectionEnding::send_off).await;
     }
 
-    fn all_for(&self, age: Duration) -> Vec<Ending> {
+    fn all_for(&self, age: Duration) -> Vec<ConnectionEnding> {
         self.inner().open_for(age).cloned().collect()
     }
 
     /// A few at a time, so that their clients do not come to the other replicas all at once.
-    async fn tell_in_turn(&self, all: &[Ending], grace: Duration, tell: impl Fn(&Ending)) {
+    async fn tell_in_turn(&self, all: &[ConnectionEnding], grace: Duration, tell: impl Fn(&ConnectionEnding)) {
         let steps = usize::try_from(grace.as_millis() / STEP.as_millis()).unwrap_or(usize::MAX);
         for some in all.chunks(all.len().div_ceil(steps.max(1)).max(1)) {
             some.iter().for_each(&tell);
@@ -123,12 +123,12 @@ impl OpenConnections {
 
 impl Inner {
     /// Those that have been there for so long and stay.
-    fn staying(&self, age: Duration) -> impl Iterator<Item = &Ending> {
+    fn staying(&self, age: Duration) -> impl Iterator<Item = &ConnectionEnding> {
         self.open_for(age).filter(|ending| !ending.is_leaving())
     }
 
     /// Those that have been there for so long.
-    fn open_for(&self, age: Duration) -> impl Iterator<Item = &Ending> {
+    fn open_for(&self, age: Duration) -> impl Iterator<Item = &ConnectionEnding> {
         let now = Instant::now();
         let old = self
             .open
@@ -148,14 +148,14 @@ impl Drop for OpenConnection {
 mod tests {
     use super::*;
 
-    fn ended(endings: &[Ending]) -> usize {
+    fn ended(endings: &[ConnectionEnding]) -> usize {
         endings.iter().filter(|ending| ending.watches().is_cancelled()).count()
     }
 
     /// Ten connections, of which the fourth has gone again.
-    fn nine() -> (Arc<OpenConnections>, Vec<Ending>, Vec<OpenConnection>) {
+    fn nine() -> (Arc<OpenConnections>, Vec<ConnectionEnding>, Vec<OpenConnection>) {
         let all = Arc::<OpenConnections>::default();
-        let endings: Vec<Ending> = (0..10).map(|_| Ending::default()).collect();
+        let endings: Vec<ConnectionEnding> = (0..10).map(|_| ConnectionEnding::default()).collect();
         let mut open: Vec<OpenConnection> = endings
             .iter()
             .map(|e| OpenConnections::enter(&all, e.clone()))

@@ -22,19 +22,19 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// Gives each new connection its TLS settings, so that certificates can be exchanged while the server runs.
 pub trait TlsProvider: Send + Sync + 'static {
     /// The settings as of now.
-    fn current(self: Arc<Self>) -> Arc<Tls>;
+    fn current(self: Arc<Self>) -> Arc<ServerTls>;
 }
 
 /// Settings that never change.
-impl TlsProvider for Tls {
-    fn current(self: Arc<Self>) -> Arc<Tls> {
+impl TlsProvider for ServerTls {
+    fn current(self: Arc<Self>) -> Arc<ServerTls> {
         self
     }
 }
 
 /// The TLS settings of new connections, with the trusted certificates of clients.
 #[derive(Debug)]
-pub struct Tls {
+pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// Those who stand for clients.
     clients: Option<Arc<dyn ClientCertVerifier>>,
@@ -61,7 +61,7 @@ impl<T> Default for TrustedCas<'_, T> {
     }
 }
 
-impl Tls {
+impl ServerTls {
     /// The settings of new connections.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
@@ -165,7 +165,7 @@ pub fn tls_from_pem<T: AsRef<[u8]>>(
     certificates: &[u8],
     key: &[u8],
     trusted: TrustedCas<'_, T>,
-) -> Result<Tls, TlsError> {
+) -> Result<ServerTls, TlsError> {
     let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -180,7 +180,7 @@ pub fn tls_from_pem<T: AsRef<[u8]>>(
     };
     let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Mismatch)?;
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];
-    Ok(Tls {
+    Ok(ServerTls {
         config: Arc::new(config),
         clients: verifier(trusted.clients, &provider)?,
         proxies: verifier(trusted.proxies, &provider)?,

@@ -16,9 +16,9 @@ use tokio::{
 
 use super::{
     ServerConfig,
-    connection::{self, Settings},
+    connection::{self, ServingSettings},
     handler::Handler,
-    lifecycle::Lifecycle,
+    lifecycle::ServerLifecycle,
     open_connections::OpenConnections,
 };
 
@@ -31,14 +31,14 @@ pub(super) struct Accepted {
 
 /// A worker as the acceptor sees it.
 pub(super) struct Inbox {
-    sender: mpsc::UnboundedSender<(Accepted, Open)>,
+    sender: mpsc::UnboundedSender<(Accepted, CountedConnection)>,
     open: Arc<AtomicUsize>,
 }
 
 /// Counts a connection as open until it is dropped.
-pub(super) struct Open(Arc<AtomicUsize>);
+pub(super) struct CountedConnection(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -53,17 +53,17 @@ impl Inbox {
     /// Hands a connection over. A worker that has ended drops it.
     pub(super) fn send(&self, accepted: Accepted) {
         self.open.fetch_add(1, Ordering::Relaxed);
-        let _ = self.sender.send((accepted, Open(Arc::clone(&self.open))));
+        let _ = self.sender.send((accepted, CountedConnection(Arc::clone(&self.open))));
     }
 }
 
 /// State that all workers share.
-pub(super) struct Shared {
-    pub(super) lifecycle: Lifecycle,
+pub(super) struct WorkersShared {
+    pub(super) lifecycle: ServerLifecycle,
     pub(super) open: Arc<OpenConnections>,
 }
 
-pub(super) type Connections = mpsc::UnboundedReceiver<(Accepted, Open)>;
+pub(super) type Connections = mpsc::UnboundedReceiver<(Accepted, CountedConnection)>;
 
 pub(super) fn channel() -> (Inbox, Connections) {
     let (sender, connections) = mpsc::unbounded_channel();
@@ -74,7 +74,7 @@ pub(super) fn channel() -> (Inbox, Connections) {
 /// The worker's whole life, to be run on a `LocalSet`.
 pub(super) fn run<F, Fut>(
     config: ServerConfig,
-    shared: Shared,
+    shared: WorkersShared,
     mut inbox: Connections,
     build_handler: F,
 ) -> impl FnOnce() -> futures_util::future::LocalBoxFuture<'static, ()> + Send + 'static
@@ -86,7 +86,7 @@ where
     move || {
         Box::pin(async move {
             let handler = Rc::new(build_handler().await);
-            let settings = Rc::new(Settings {
+            let settings = Rc::new(ServingSettings {
                 tls: config.tls,
                 limits: config.limits,
                 lifecycle: shared.lifecycle.clone(),

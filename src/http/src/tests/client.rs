@@ -16,8 +16,8 @@ use trireme_actors::{Clock, ManualClock, Tasks};
 
 use super::kit::{Ca, Server};
 use crate::client::{
-    Body, BreakerState, Call, Client, ClientError, ClientSettings, Connection, ConnectionSettings, Endpoint, Identity,
-    Protocols, ResponseBody, Tls, TlsOptions, Trust, Upgraded,
+    BreakerState, Client, ClientError, ClientIdentity, ClientSettings, ClientTls, Connection, ConnectionSettings,
+    Endpoint, IncomingBody, OutboundBody, OutboundCall, Protocols, TlsOptions, Trust, UpgradedStream,
 };
 
 const BOTH: [Protocols; 2] = [Protocols::Http1, Protocols::Http2];
@@ -45,23 +45,23 @@ fn tls_of(ca: &Ca) -> TlsOptions {
     }
 }
 
-fn request(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
+fn request(method: Method, path: &str, body: impl Into<OutboundBody>) -> Request<OutboundBody> {
     let request = Request::builder().method(method).uri(path);
     request.body(body.into()).expect("is a request")
 }
 
-fn call(server: &Server, method: Method, path: &str, body: impl Into<Body>) -> Call {
-    Call {
-        tls: Some(Tls::new(&tls_of(&server.ca)).expect("is a CA")),
-        ..Call::new(endpoint_of(server), request(method, path, body))
+fn call(server: &Server, method: Method, path: &str, body: impl Into<OutboundBody>) -> OutboundCall {
+    OutboundCall {
+        tls: Some(ClientTls::new(&tls_of(&server.ca)).expect("is a CA")),
+        ..OutboundCall::new(endpoint_of(server), request(method, path, body))
     }
 }
 
-fn get(server: &Server, path: &str) -> Call {
-    call(server, Method::GET, path, Body::empty())
+fn get(server: &Server, path: &str) -> OutboundCall {
+    call(server, Method::GET, path, OutboundBody::empty())
 }
 
-async fn text(response: Response<ResponseBody>) -> String {
+async fn text(response: Response<IncomingBody>) -> String {
     let body = response.into_body().collect().await.expect("arrives");
     String::from_utf8_lossy(&body).into_owned()
 }
@@ -76,7 +76,7 @@ async fn calls_in_a_row_share_a_connection_whatever_the_protocol() {
         let (server, client) = (Server::start().await, client());
         for _ in 0..5 {
             let response = client
-                .send(Call {
+                .send(OutboundCall {
                     protocols,
                     ..get(&server, "/hello?a=b")
                 })
@@ -94,7 +94,7 @@ async fn calls_at_once_share_a_connection_with_http2_only() {
     for (protocols, connections) in [(Protocols::Any, 1), (Protocols::Http1, 4)] {
         let (server, client) = (Server::start().await, client());
         let calls = (0..4).map(|_| {
-            client.send(Call {
+            client.send(OutboundCall {
                 protocols,
                 ..get(&server, "/wait")
             })
@@ -113,14 +113,14 @@ async fn other_tls_settings_have_connections_of_their_own() {
     let (server, client) = (Server::start().await, client());
     let (certificate, key) = server.identity("alice");
     let options = TlsOptions {
-        identity: Some(Identity { certificate, key }),
+        identity: Some(ClientIdentity { certificate, key }),
         ..tls_of(&server.ca)
     };
-    let tls = Some(Tls::new(&options).expect("is a certificate"));
+    let tls = Some(ClientTls::new(&options).expect("is a certificate"));
     for _ in 0..2 {
         let nobody = client.send(get(&server, "/whoami")).await.expect("an answer");
         assert_eq!(text(nobody).await, "nobody");
-        let call = Call {
+        let call = OutboundCall {
             tls: tls.clone(),
             ..get(&server, "/whoami")
         };
@@ -133,8 +133,8 @@ async fn other_tls_settings_have_connections_of_their_own() {
 #[tokio::test]
 async fn only_servers_that_are_trusted_are_spoken_to() {
     let (server, client) = (Server::start().await, client());
-    let with = |options: TlsOptions| Call {
-        tls: Some(Tls::new(&options).expect("usable")),
+    let with = |options: TlsOptions| OutboundCall {
+        tls: Some(ClientTls::new(&options).expect("usable")),
         ..get(&server, "/hello")
     };
     let other_name = TlsOptions {
@@ -161,9 +161,9 @@ async fn bodies_stream_both_ways_at_once() {
         let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(1);
         let pieces = stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
         sender.send(Ok("one".into())).await.expect("is taken");
-        let call = call(&server, Method::POST, "/echo", Body::stream(pieces));
+        let call = call(&server, Method::POST, "/echo", OutboundBody::stream(pieces));
         let mut body = client
-            .send(Call { protocols, ..call })
+            .send(OutboundCall { protocols, ..call })
             .await
             .expect("an answer")
             .into_body();
@@ -180,14 +180,14 @@ async fn bodies_stream_both_ways_at_once() {
 #[tokio::test]
 async fn a_connection_can_become_a_stream_of_bytes() {
     let (server, client) = (Server::start().await, client());
-    let mut call = Call {
+    let mut call = OutboundCall {
         protocols: Protocols::Http1,
         ..get(&server, "/switch")
     };
     let headers = call.request.headers_mut();
     headers.insert("connection", "Upgrade".parse().expect("is a value"));
     headers.insert("upgrade", "echo".parse().expect("is a value"));
-    let mut upgraded = Upgraded::of(client.send(call).await.expect("an answer"))
+    let mut upgraded = UpgradedStream::of(client.send(call).await.expect("an answer"))
         .await
         .expect("switches");
     for sent in [b"ping", b"pong"] {
@@ -197,7 +197,7 @@ async fn a_connection_can_become_a_stream_of_bytes() {
         assert_eq!(&echo, sent);
     }
     let response = client.send(get(&server, "/hello")).await.expect("an answer");
-    let refused = Upgraded::of(response).await.expect_err("it does not switch");
+    let refused = UpgradedStream::of(response).await.expect_err("it does not switch");
     assert!(matches!(refused, ClientError::NotSwitched { .. }), "{refused}");
 }
 
@@ -206,7 +206,7 @@ async fn a_deadline_ends_a_call_that_hangs() {
     for protocols in BOTH {
         let (server, clock) = (Server::start().await, ManualClock::new());
         let client = client_by(clock.clone());
-        let call = Call {
+        let call = OutboundCall {
             protocols,
             timeout: Some(SECOND),
             ..get(&server, "/wait")
@@ -225,7 +225,7 @@ async fn a_deadline_ends_a_call_that_hangs() {
 async fn a_deadline_ends_a_body_that_does_not_end() {
     let (server, clock) = (Server::start().await, ManualClock::new());
     let client = client_by(clock.clone());
-    let call = Call {
+    let call = OutboundCall {
         timeout: Some(SECOND),
         ..get(&server, "/endless")
     };
@@ -245,12 +245,12 @@ async fn connecting_has_a_deadline_of_its_own() {
     let address = format!("https://{}", silent.local_addr().expect("an address"));
     let clock = ManualClock::new();
     let client = client_by(clock.clone());
-    let call = Call::new(
+    let call = OutboundCall::new(
         Endpoint::parse(&address).expect("is one"),
-        request(Method::GET, "/", Body::empty()),
+        request(Method::GET, "/", OutboundBody::empty()),
     );
-    let call = Call {
-        tls: Some(Tls::new(&tls_of(&Ca::new())).expect("is a CA")),
+    let call = OutboundCall {
+        tls: Some(ClientTls::new(&tls_of(&Ca::new())).expect("is a CA")),
         ..call
     };
     let (answer, _held) = tokio::join!(client.send(call), async {
@@ -314,7 +314,7 @@ async fn a_body_is_read_up_to_its_limit() {
     for (limit, fits) in [(99_999, false), (100_000, true)] {
         let call = call(&server, Method::POST, "/echo", sent.clone());
         let response = client
-            .send(Call {
+            .send(OutboundCall {
                 max_body_bytes: Some(limit),
                 ..call
             })
@@ -333,7 +333,7 @@ async fn an_idle_connection_expires() {
     for protocols in BOTH {
         let (server, clock) = (Server::start().await, ManualClock::new());
         let client = client_by(clock.clone());
-        let hello = || Call {
+        let hello = || OutboundCall {
             protocols,
             ..get(&server, "/hello")
         };
@@ -354,7 +354,7 @@ async fn a_connection_that_the_server_has_closed_costs_nothing() {
     for protocols in BOTH {
         let server = Server::start().await;
         let client = client();
-        let post = || Call {
+        let post = || OutboundCall {
             protocols,
             ..call(&server, Method::POST, "/echo", Bytes::from_static(b"x"))
         };
@@ -404,11 +404,11 @@ async fn what_may_have_been_processed_is_sent_again_only_if_that_is_safe() {
         tokio::spawn(answer_every_other(listener, requests.clone()));
         let client = client();
         let send = async || {
-            let mut request = request(method.clone(), "/?token=hidden", Body::empty());
+            let mut request = request(method.clone(), "/?token=hidden", OutboundBody::empty());
             request
                 .headers_mut()
                 .insert("authorization", "Bearer hidden".parse().expect("is a value"));
-            let call = Call::new(Endpoint::parse(&address).expect("is an address"), request);
+            let call = OutboundCall::new(Endpoint::parse(&address).expect("is an address"), request);
             assert!(!format!("{call:?}").contains("hidden"));
             client.send(call).await
         };
@@ -430,7 +430,7 @@ async fn what_may_have_been_processed_is_sent_again_only_if_that_is_safe() {
 async fn a_single_connection_is_used_without_a_pool() {
     for protocols in BOTH {
         let server = Server::start().await;
-        let tls = Tls::new(&tls_of(&server.ca)).expect("is a CA");
+        let tls = ClientTls::new(&tls_of(&server.ca)).expect("is a CA");
         let settings = ConnectionSettings {
             protocols,
             stream_window_bytes: Some(1 << 20),
@@ -441,7 +441,9 @@ async fn a_single_connection_is_used_without_a_pool() {
         let (mut connection, driver) = opened.expect("connects");
         let driving = tokio::spawn(driver);
         for _ in 0..2 {
-            let response = connection.send(request(Method::GET, "/hello", Body::empty())).await;
+            let response = connection
+                .send(request(Method::GET, "/hello", OutboundBody::empty()))
+                .await;
             assert_eq!(text(response.expect("an answer")).await, "GET /hello");
         }
         assert_eq!(connection.share().is_some(), protocols == Protocols::Http2);
@@ -456,9 +458,9 @@ async fn nobody_listens_is_told_as_that() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
-    let call = Call::new(
+    let call = OutboundCall::new(
         Endpoint::parse(&address).expect("is one"),
-        request(Method::GET, "/", Body::empty()),
+        request(Method::GET, "/", OutboundBody::empty()),
     );
     let error = client().send(call).await.expect_err("nobody listens");
     let refused = |source: &io::Error| source.kind() == io::ErrorKind::ConnectionRefused;

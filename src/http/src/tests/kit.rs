@@ -32,8 +32,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::{Gate, describe};
 use crate::{
     server::{
-        AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, TrustedCas, Upgrade, start,
-        tls_from_pem,
+        AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle, TrustedCas,
+        Upgrade, start, tls_from_pem,
     },
     websocket::{self, Handshake},
 };
@@ -76,7 +76,7 @@ impl Ca {
 pub(super) struct Server {
     pub(super) ca: Ca,
     pub(super) gate: Gate,
-    running: Running,
+    running: RunningServer,
 }
 
 impl Server {
@@ -105,7 +105,8 @@ impl Server {
         };
         let gate = Gate::default();
         let app_gate = gate.clone();
-        let running = start(&config, Lifecycle::new(), move || build(app_gate.clone())).expect("the server starts");
+        let running =
+            start(&config, ServerLifecycle::new(), move || build(app_gate.clone())).expect("the server starts");
         Self { ca, gate, running }
     }
 
@@ -287,7 +288,7 @@ async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResp
     switch(&request, messages)
 }
 
-fn ending(request: &HttpRequest) -> Ending {
+fn ending(request: &HttpRequest) -> ConnectionEnding {
     let peer = request.extensions().get::<Rc<Peer>>().cloned();
     peer.expect("every request has a peer").ending.clone()
 }

@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::server::{Ending, Upgraded};
+use crate::server::{ConnectionEnding, Upgraded};
 
 /// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
 const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub async fn serve(
     upgraded: Upgraded,
     format: MessageFormat,
     batches: impl Stream<Item = Vec<Bytes>>,
-    ending: Ending,
+    ending: ConnectionEnding,
 ) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -54,10 +54,10 @@ pub async fn serve(
     let mut bytes = 0;
     let batches = batches.map(|batch| batch.into_iter().map(|part| message(format, part)).collect());
     match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
-        Ok(End::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
-        Ok(End::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
-        Ok(End::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
-        Ok(End::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),
+        Ok(SocketEnd::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
+        Ok(SocketEnd::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
+        Ok(SocketEnd::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
+        Ok(SocketEnd::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),
         Err(Error::Capacity(_)) => say_goodbye(&mut socket, CloseCode::Size).await,
         Err(Error::Protocol(_)) => say_goodbye(&mut socket, CloseCode::Protocol).await,
         Err(Error::Utf8(_)) => say_goodbye(&mut socket, CloseCode::Invalid).await,
@@ -67,7 +67,7 @@ pub async fn serve(
 }
 
 /// The end of a WebSocket that does not break.
-enum End {
+enum SocketEnd {
     /// There are no more batches.
     Finished,
     /// The client has closed it, and its close frame is answered.
@@ -90,7 +90,7 @@ async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
     batches: impl Stream<Item = Vec<Result<Message, Error>>>,
     (ping_interval, patience): (Duration, Duration),
     bytes: &mut u64,
-) -> Result<End, Error> {
+) -> Result<SocketEnd, Error> {
     let mut batches = pin!(batches);
     let mut timer = pin!(sleep(ping_interval));
     let mut pinged = false;
@@ -101,20 +101,20 @@ async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
             received = socket.next() => {
                 // Pings and the close frame are answered within `next`.
                 if received.transpose()?.is_none() {
-                    return Ok(End::Closed);
+                    return Ok(SocketEnd::Closed);
                 }
                 pinged = false;
                 timer.as_mut().reset(Instant::now() + ping_interval);
             }
             () = timer.as_mut() => {
                 if std::mem::replace(&mut pinged, true) {
-                    return Ok(End::Silent);
+                    return Ok(SocketEnd::Silent);
                 }
                 socket.send(Message::Ping(Bytes::new())).await?;
                 timer.as_mut().reset(Instant::now() + patience);
             }
             batch = batches.next() => {
-                let Some(batch) = batch else { return Ok(End::Finished) };
+                let Some(batch) = batch else { return Ok(SocketEnd::Finished) };
                 for message in batch {
                     let message = message?;
                     *bytes += u64::try_from(message.len()).unwrap_or(0);

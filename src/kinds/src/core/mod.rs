@@ -20,9 +20,9 @@ pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;
 
-use crate::{kind::Kind, settings::Settings};
+use crate::{kind::Kind, settings::KindSettings};
 /// The group's kinds as they declare themselves.
-pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
+pub(crate) fn kinds(settings: &KindSettings) -> Vec<Kind> {
     let capabilities = settings.capabilities();
     vec![
         configmaps::kind(),

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     ApiError,
-    schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+    schema::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
 };
 
 fn string() -> Shape {
@@ -17,7 +17,7 @@ fn field(name: &str, shape: Shape) -> Field {
         presence: Presence::Pointer,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     }
 }

@@ -18,7 +18,7 @@ use super::PatchError;
 use crate::{
     Object,
     go_text::{go_map, go_type},
-    schema::{Patch, Shape, TypeId, TypeTable},
+    schema::{PatchStrategy, Shape, TypeId, TypeTable},
 };
 
 const DIRECTIVE: &str = "$patch";
@@ -48,10 +48,10 @@ struct Merger<'t> {
 /// The schema of a key.
 struct Known<'t> {
     shape: Option<&'t Shape>,
-    patch: &'t Patch,
+    patch: &'t PatchStrategy,
 }
 
-const PLAIN: &Patch = &Patch {
+const PLAIN: &PatchStrategy = &PatchStrategy {
     merge: false,
     replace: false,
     retain_keys: false,

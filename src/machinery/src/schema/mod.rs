@@ -31,4 +31,4 @@ pub use empty::void_empty;
 pub use ordered::{ordered_json, patched_json};
 pub use paths::{get_path, remove_path, set_path, str_at};
 pub(crate) use types::WireField;
-pub use types::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+pub use types::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};

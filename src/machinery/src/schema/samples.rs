@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::types::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+use super::types::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
 pub(crate) fn string() -> Shape {
     Shape::String(StringFormat::Plain)
@@ -29,7 +29,7 @@ fn field(name: &str, shape: Shape, presence: Presence) -> Field {
         presence,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     }
 }

@@ -73,7 +73,7 @@ pub struct Field {
     /// it does not depend on other fields.
     pub default: Option<Value>,
     /// The treatment by a strategic merge patch.
-    pub patch: Patch,
+    pub patch: PatchStrategy,
     /// Protobuf tag, 0 if unknown. Where Go embeds a struct whose fields JSON shows inline, the tags on the way into it,
     /// a byte each, outermost first: `0x0201` is tag 1 of the struct under tag 2.
     pub tag: u32,
@@ -159,7 +159,7 @@ pub enum ListType {
 
 /// The treatment of a field by a strategic merge patch (`patchStrategy`, `patchMergeKey`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Patch {
+pub struct PatchStrategy {
     /// Lists are merged instead of replaced.
     pub merge: bool,
     /// The struct is replaced as a whole instead of merged.

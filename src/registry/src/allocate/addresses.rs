@@ -12,7 +12,7 @@ use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
 use trireme_machinery::time::Time;
 
 use super::{AllocateError, IpFamily, ServiceRanges};
-use crate::{encode, fence::Fence, store_error};
+use crate::{encode, fence::WriteFence, store_error};
 
 /// The number of random addresses that are tried before the range is walked.
 const RANDOM_ATTEMPTS: usize = 16;
@@ -120,7 +120,7 @@ pub struct AddressAllocator {
     clock: Clock,
     prefix: Arc<str>,
     ranges: ServiceRanges,
-    fence: Option<Fence>,
+    fence: Option<WriteFence>,
 }
 
 impl AddressAllocator {
@@ -137,7 +137,7 @@ impl AddressAllocator {
 
     /// The same ranges, of which is reserved only as long as the fence holds.
     #[must_use]
-    pub fn under(&self, fence: &Fence) -> Self {
+    pub fn under(&self, fence: &WriteFence) -> Self {
         Self {
             fence: Some(fence.clone()),
             ..self.clone()
@@ -258,11 +258,11 @@ impl AddressAllocator {
         let bytes = Bytes::from(encode::object(&object));
         let key = self.key(&address.to_string());
         let options = PutOptions {
-            fence: self.fence.as_ref().map(Fence::at),
+            fence: self.fence.as_ref().map(WriteFence::at),
             ..PutOptions::default()
         };
         let written = self.store.put(&key, bytes, Compare::Absent, options).await;
-        Fence::note(self.fence.as_ref(), &written);
+        WriteFence::note(self.fence.as_ref(), &written);
         match written.map_err(|error| AllocateError::Store(store_error(error)))? {
             WriteOutcome::Committed(_) => Ok(true),
             WriteOutcome::Conflict(_) => Ok(false),

@@ -18,7 +18,7 @@ use trireme_machinery::ApiError;
 
 /// The addresses and ports that a service holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldAddresses {
     /// Its cluster IPs.
     pub addresses: Vec<IpAddr>,
     /// Its node ports, and that of its health check.

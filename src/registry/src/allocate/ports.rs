@@ -13,12 +13,12 @@ use rand::Rng as _;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, Reason, protobuf,
-    schema::{Field, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+    schema::{Field, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
 };
 use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
 
 use super::{AllocateError, bitmap::Bitmap};
-use crate::{encode, fence::Fence, store_error};
+use crate::{encode, fence::WriteFence, store_error};
 
 /// The number of times that a change of the bitmap is tried again because another replica was faster.
 const ROUNDS: usize = 32;
@@ -79,7 +79,7 @@ pub struct PortAllocator {
     store: Arc<dyn Storage>,
     key: Arc<str>,
     range: PortRange,
-    fence: Option<Fence>,
+    fence: Option<WriteFence>,
 }
 
 impl PortAllocator {
@@ -95,7 +95,7 @@ impl PortAllocator {
 
     /// The same range, of which is reserved and given back only as long as the fence holds.
     #[must_use]
-    pub fn under(&self, fence: &Fence) -> Self {
+    pub fn under(&self, fence: &WriteFence) -> Self {
         Self {
             fence: Some(fence.clone()),
             ..self.clone()
@@ -180,11 +180,11 @@ impl PortAllocator {
             });
             let bytes = Bytes::from(encode::object(&object));
             let options = PutOptions {
-                fence: self.fence.as_ref().map(Fence::at),
+                fence: self.fence.as_ref().map(WriteFence::at),
                 ..PutOptions::default()
             };
             let written = self.store.put(&self.key, bytes, compare, options).await;
-            Fence::note(self.fence.as_ref(), &written);
+            WriteFence::note(self.fence.as_ref(), &written);
             match written.map_err(store)? {
                 WriteOutcome::Committed(_) => return Ok(result),
                 WriteOutcome::Conflict(current) => found = current,
@@ -233,7 +233,7 @@ static ALLOCATION: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
         presence: Presence::OmitZero,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag,
     };
     let mut table = TypeTable::default();

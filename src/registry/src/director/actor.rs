@@ -6,9 +6,9 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use trireme_machinery::GroupResource;
 
 use super::{
-    handle::{DirectorError, Installed, Parts, Resource},
+    handle::{DirectorError, Installed, ResourceToServe, ServingParts},
     logic::Backend,
-    messages::{Change, ChangeDone, ChangePrepared, Prepared},
+    messages::{ChangeDone, ChangePrepared, Prepared, ServingChange},
 };
 use crate::{
     definition::ResourceDefinition, reads::Reader, registry::RegistryHandle, store_watcher::StoreWatcherHandle,
@@ -20,15 +20,15 @@ type ChangeReply = Reply<Result<(), DirectorError>>;
 /// Starts and stops what serves a resource, one change at a time. The surface that it publishes is its only lasting
 /// state, so a new instance goes on where the last one was.
 pub(super) struct Director {
-    parts: Arc<Parts>,
+    parts: Arc<ServingParts>,
     is_busy: bool,
     /// How often a resource has gone on with other actors than before.
     replaced: u64,
-    waiting: VecDeque<(Change, ChangeReply)>,
+    waiting: VecDeque<(ServingChange, ChangeReply)>,
 }
 
 impl Director {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
+    pub(super) fn new(parts: Arc<ServingParts>) -> Self {
         Self {
             parts,
             is_busy: false,
@@ -37,17 +37,17 @@ impl Director {
         }
     }
 
-    fn begin(&mut self, change: Change, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
+    fn begin(&mut self, change: ServingChange, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
         self.is_busy = true;
         let prepared = match change {
-            Change::Install(resources) => self.install(resources),
-            Change::Replace(definition) => self.replace(definition),
-            Change::Remove(resource) => Ok(match self.parts.surface.load().installed(&resource) {
+            ServingChange::Install(resources) => self.install(resources),
+            ServingChange::Replace(definition) => self.replace(definition),
+            ServingChange::Remove(resource) => Ok(match self.parts.surface.load().installed(&resource) {
                 Some(_) => (Prepared::Remove(resource), Vec::new()),
                 // It is not served, as is wished.
                 None => (nothing(), Vec::new()),
             }),
-            Change::Proxy(versions) => Ok((Prepared::Proxy(versions), Vec::new())),
+            ServingChange::Proxy(versions) => Ok((Prepared::Proxy(versions), Vec::new())),
         };
         let store_watcher = self.parts.store_watcher.clone();
         let preparing = async move {
@@ -62,7 +62,7 @@ impl Director {
     }
 
     /// Starts what serves new resources; the second value are those that have a cache to be filled.
-    fn install(&self, resources: Vec<Resource>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+    fn install(&self, resources: Vec<ResourceToServe>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
         let surface = self.parts.surface.load();
         let started = resources.into_iter().map(|resource| {
             let definition = resource.definition();
@@ -80,13 +80,15 @@ impl Director {
         Ok((prepared, started))
     }
 
-    fn start(&self, resource: Resource) -> Result<Installed, DirectorError> {
+    fn start(&self, resource: ResourceToServe) -> Result<Installed, DirectorError> {
         Ok(match resource {
-            Resource::Stored(definition) => {
+            ResourceToServe::Stored(definition) => {
                 let name = definition.resource.to_string();
                 self.start_stored(definition, name)?
             }
-            Resource::Virtual(definition, handler) => Installed::without_store(definition, Backend::Virtual(handler)),
+            ResourceToServe::Virtual(definition, handler) => {
+                Installed::without_store(definition, Backend::Virtual(handler))
+            }
         })
     }
 
@@ -228,8 +230,8 @@ impl Actor for Director {
     const KIND: ActorKind = ActorKind::DIRECTOR;
 }
 
-impl Receive<Change> for Director {
-    fn receive(&mut self, change: Change, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
+impl Receive<ServingChange> for Director {
+    fn receive(&mut self, change: ServingChange, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
         if self.is_busy {
             self.waiting.push_back((change, reply));
         } else {

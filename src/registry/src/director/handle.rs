@@ -10,7 +10,7 @@ use trireme_storage::{Revision, Storage};
 use super::{
     actor::Director,
     logic::{ApiSurface, Backend},
-    messages::Change,
+    messages::ServingChange,
     published::PublishedSurface,
     virtual_resource::VirtualResource,
 };
@@ -55,14 +55,14 @@ pub enum DirectorError {
 }
 
 /// A resource that is to be served, with what answers for it.
-pub enum Resource {
+pub enum ResourceToServe {
     /// Its objects are stored.
     Stored(Arc<ResourceDefinition>),
     /// Nothing is stored; this answers.
     Virtual(Arc<ResourceDefinition>, Arc<dyn VirtualResource>),
 }
 
-impl Resource {
+impl ResourceToServe {
     pub(super) fn definition(&self) -> &Arc<ResourceDefinition> {
         match self {
             Self::Stored(definition) | Self::Virtual(definition, _) => definition,
@@ -70,7 +70,7 @@ impl Resource {
     }
 }
 
-impl From<Arc<ResourceDefinition>> for Resource {
+impl From<Arc<ResourceDefinition>> for ResourceToServe {
     fn from(definition: Arc<ResourceDefinition>) -> Self {
         Self::Stored(definition)
     }
@@ -111,7 +111,7 @@ impl Installed {
 }
 
 /// The parts that every resource is served with.
-pub(super) struct Parts {
+pub(super) struct ServingParts {
     pub(super) system: ActorSystem,
     pub(super) store: Arc<dyn Storage>,
     pub(super) store_watcher: StoreWatcherHandle,
@@ -123,7 +123,7 @@ pub(super) struct Parts {
     pub(super) published: PublishedSurface,
 }
 
-impl Parts {
+impl ServingParts {
     pub(super) fn publish(&self, surface: ApiSurface) {
         self.known_kinds.store(surface.known_kinds().clone());
         let surface = Arc::new(surface);
@@ -156,7 +156,7 @@ impl Registries {
     pub async fn start(self, resources: Vec<Arc<ResourceDefinition>>) -> Result<DirectorHandle, DirectorError> {
         let store_watcher = StoreWatcherHandle::spawn(&self.system, self.store.clone(), self.store_watcher)?;
         let read_index = ReadIndexHandle::spawn(&self.system, self.store.clone())?;
-        let parts = Arc::new(Parts {
+        let parts = Arc::new(ServingParts {
             store_watcher,
             read_index,
             store: self.store,
@@ -184,7 +184,7 @@ impl Registries {
 #[derive(Clone)]
 pub struct DirectorHandle {
     handle: Handle<Director>,
-    parts: Arc<Parts>,
+    parts: Arc<ServingParts>,
 }
 
 impl DirectorHandle {
@@ -199,26 +199,26 @@ impl DirectorHandle {
     }
 
     /// Serves more resources, all or none. They are routed on return and answer as soon as they are loaded.
-    pub async fn install<R: Into<Resource>>(&self, resources: Vec<R>) -> Result<(), DirectorError> {
+    pub async fn install<R: Into<ResourceToServe>>(&self, resources: Vec<R>) -> Result<(), DirectorError> {
         let resources = resources.into_iter().map(Into::into).collect();
-        self.handle.ask(Change::Install(resources)).await?
+        self.handle.ask(ServingChange::Install(resources)).await?
     }
 
     /// Serves a resource by another definition of the same name. Where objects are stored as before, its cache stays, and
     /// its watches go on in the versions that are still served; else they end.
     pub async fn replace(&self, definition: Arc<ResourceDefinition>) -> Result<(), DirectorError> {
-        self.handle.ask(Change::Replace(definition)).await?
+        self.handle.ask(ServingChange::Replace(definition)).await?
     }
 
     /// Serves a resource no longer; its watches end. What is stored stays.
     pub async fn remove(&self, resource: &GroupResource) -> Result<(), DirectorError> {
-        self.handle.ask(Change::Remove(resource.clone())).await?
+        self.handle.ask(ServingChange::Remove(resource.clone())).await?
     }
 
     /// Lets other servers answer for these groups and versions, and for no others. One of them comes before resources of
     /// the same group and version that are served here.
     pub async fn proxy(&self, versions: Vec<ProxiedVersion>) -> Result<(), DirectorError> {
-        self.handle.ask(Change::Proxy(versions)).await?
+        self.handle.ask(ServingChange::Proxy(versions)).await?
     }
 
     /// Reports whether all resources are loaded and have caught up with where the store was then.

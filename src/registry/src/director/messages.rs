@@ -5,13 +5,13 @@ use std::sync::Arc;
 use trireme_actors::{Message, Reply};
 use trireme_machinery::GroupResource;
 
-use super::handle::{DirectorError, Installed, Resource};
+use super::handle::{DirectorError, Installed, ResourceToServe};
 use crate::{definition::ResourceDefinition, proxied::ProxiedVersion};
 
 /// A change of what is served.
-pub(super) enum Change {
+pub(super) enum ServingChange {
     /// Serve these resources as well.
-    Install(Vec<Resource>),
+    Install(Vec<ResourceToServe>),
     /// Serve the resource of this name by this definition.
     Replace(Arc<ResourceDefinition>),
     /// Serve the resource no longer.
@@ -20,7 +20,7 @@ pub(super) enum Change {
     Proxy(Vec<ProxiedVersion>),
 }
 
-impl Message for Change {
+impl Message for ServingChange {
     type Reply = Result<(), DirectorError>;
 }
 

@@ -14,7 +14,7 @@ mod published;
 mod tests;
 mod virtual_resource;
 
-pub use handle::{DirectorError, DirectorHandle, Registries, Resource};
+pub use handle::{DirectorError, DirectorHandle, Registries, ResourceToServe};
 pub use logic::{ApiSurface, Backend, Route, ServedResource};
 pub use published::{PublishedSurface, ResourceLookup};
 pub use virtual_resource::{VirtualCall, VirtualResource};

@@ -1,5 +1,5 @@
 use serde_json::json;
-use trireme_machinery::schema::{Field, Patch, Presence, Shape, StringFormat, TypeDef, TypeTable};
+use trireme_machinery::schema::{Field, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeTable};
 
 use super::*;
 use crate::fixtures;
@@ -11,7 +11,7 @@ fn field(name: &str, tag: u32, shape: Shape) -> Field {
         presence: Presence::OmitZero,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag,
     }
 }

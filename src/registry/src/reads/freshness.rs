@@ -17,13 +17,13 @@ use trireme_storage::Revision;
 
 use crate::{
     store_watcher::StoreWatcherHandle,
-    watch_cache::{Snapshot, WatchCacheHandle},
+    watch_cache::{CacheSnapshot, WatchCacheHandle},
 };
 
 /// A snapshot, and the revision whose exact state it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh {
-    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) snapshot: Arc<CacheSnapshot>,
     pub(crate) revision: Revision,
 }
 

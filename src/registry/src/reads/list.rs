@@ -110,13 +110,13 @@ fn count(index: &ItemIndex, scan: &Scan) -> u64 {
 }
 
 /// Reads a page of an old state from the store.
-pub(super) struct History<'a> {
+pub(super) struct HistoryReader<'a> {
     pub(super) store: &'a Arc<dyn Storage>,
     pub(super) info: &'a Arc<ResourceDefinition>,
     pub(super) revision: Revision,
 }
 
-impl History<'_> {
+impl HistoryReader<'_> {
     /// Reports whether the store still has this state, as far as is known.
     pub(super) fn check(&self, request: &PageRequest<'_>) -> Result<(), ApiError> {
         let oldest = self.store.compacted();

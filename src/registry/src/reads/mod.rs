@@ -31,7 +31,7 @@ use trireme_storage::{Revision, Storage};
 use self::{
     filter::Filter,
     freshness::{CacheProgress, Fresh, Late},
-    list::{History, PageRequest},
+    list::{HistoryReader, PageRequest},
     token::Continuation,
 };
 pub use self::{
@@ -272,7 +272,7 @@ impl Reader {
 
     async fn list_at(&self, revision: Revision, page: &PageRequest<'_>, trace: &Trace) -> Result<ListPage, ApiError> {
         let fresh = self.not_older_than(revision, trace).await?;
-        let history = History {
+        let history = HistoryReader {
             store: &self.store,
             info: &self.info,
             revision,
@@ -302,7 +302,7 @@ impl Reader {
         };
         let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
         let subscription = subscribing.await.map_err(errors::ask)?;
-        let source = watch::Source {
+        let source = watch::EventSource {
             cache: self.cache.clone(),
             progress: self.progress.clone(),
             filter,

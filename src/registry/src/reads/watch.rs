@@ -25,11 +25,11 @@ use trireme_storage::Revision;
 use super::{FRESH_WITHIN, errors, filter::Filter, freshness::CacheProgress};
 use crate::{
     definition::ResourceDefinition,
-    event::Event,
+    event::LogEvent,
     event_kind::EventKind,
     item::{Item, ItemKey},
     request::{WatchRequest, WatchStart},
-    watch_cache::{Snapshot, Subscription, WatchCacheHandle},
+    watch_cache::{CacheSnapshot, Subscription, WatchCacheHandle},
 };
 
 /// The number of objects or events that are looked at between two answers: bounds the memory of a slow client.
@@ -66,7 +66,7 @@ pub enum WatchFrame {
 }
 
 /// Where a watcher gets its events.
-pub(super) struct Source {
+pub(super) struct EventSource {
     pub(super) cache: WatchCacheHandle,
     pub(super) progress: CacheProgress,
     pub(super) filter: Filter,
@@ -75,7 +75,7 @@ pub(super) struct Source {
     pub(super) current: Arc<ArcSwap<ResourceDefinition>>,
 }
 
-impl Source {
+impl EventSource {
     /// Reports whether the version is still served.
     fn is_served(&self) -> bool {
         let current = self.current.load();
@@ -88,7 +88,7 @@ impl Source {
 enum WatchPhase {
     /// Sends the objects after `after` of a snapshot.
     State {
-        snapshot: Arc<Snapshot>,
+        snapshot: Arc<CacheSnapshot>,
         after: Option<ItemKey>,
         mark_end: bool,
     },
@@ -128,8 +128,8 @@ impl Alarm {
 
 /// A running watch.
 pub struct Watcher {
-    source: Source,
-    events: Receiver<Arc<Event>>,
+    source: EventSource,
+    events: Receiver<Arc<LogEvent>>,
     phase: WatchPhase,
     /// The sequence of the next event to look at.
     cursor: u64,
@@ -143,7 +143,7 @@ pub struct Watcher {
 
 impl Watcher {
     pub(super) fn new(
-        source: Source,
+        source: EventSource,
         subscription: Subscription,
         request: &WatchRequest,
         reached: Revision,
@@ -338,7 +338,7 @@ impl Watcher {
         Drained::Some
     }
 
-    fn look_at(&mut self, event: &Event, frames: &mut Vec<WatchFrame>) {
+    fn look_at(&mut self, event: &LogEvent, frames: &mut Vec<WatchFrame>) {
         if event.sequence < self.cursor {
             return;
         }
@@ -385,7 +385,7 @@ impl Watcher {
         }
     }
 
-    fn expire(&mut self, newest: &Snapshot) -> Vec<WatchFrame> {
+    fn expire(&mut self, newest: &CacheSnapshot) -> Vec<WatchFrame> {
         self.phase = WatchPhase::Over;
         vec![WatchFrame::Error(errors::watch_expired(self.sent, newest.log.start()))]
     }

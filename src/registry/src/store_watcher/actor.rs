@@ -7,7 +7,7 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Tasks, Turn};
 
 use super::{
     follower::StoreFollower,
-    handle::Source,
+    handle::WatchedStore,
     messages::{FollowerEnded, Register, Registration, Reload, Unregister},
 };
 
@@ -16,13 +16,13 @@ pub(super) type Registrations = Arc<BTreeMap<Arc<str>, Registration>>;
 
 /// Owns the set of caches and the life of the follower.
 pub(super) struct StoreWatcher {
-    source: Source,
+    source: WatchedStore,
     tasks: Tasks,
     wanted: Arc<watch::Sender<Registrations>>,
 }
 
 impl StoreWatcher {
-    pub(super) fn new(source: Source, tasks: Tasks, wanted: Arc<watch::Sender<Registrations>>) -> Self {
+    pub(super) fn new(source: WatchedStore, tasks: Tasks, wanted: Arc<watch::Sender<Registrations>>) -> Self {
         Self { source, tasks, wanted }
     }
 

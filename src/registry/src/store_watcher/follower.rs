@@ -19,7 +19,7 @@ use trireme_storage::{RangePage, RangeRequest, Revision, StorageError, WatchBatc
 
 use super::{
     actor::Registrations,
-    handle::Source,
+    handle::WatchedStore,
     logic::{self, Backoff, Loaded, PrefixChanges, Routes},
     messages::Registration,
 };
@@ -33,7 +33,7 @@ const LOAD_ALL_AT: usize = 8;
 const DECODE_IN_PLACE: usize = 32;
 
 pub(super) struct StoreFollower {
-    source: Source,
+    source: WatchedStore,
     clock: Clock,
     wanted: watch::Receiver<Registrations>,
     routes: Arc<Routes>,
@@ -49,7 +49,7 @@ struct FollowedPrefix {
 }
 
 impl StoreFollower {
-    pub(super) fn new(source: Source, clock: Clock, wanted: watch::Receiver<Registrations>) -> Self {
+    pub(super) fn new(source: WatchedStore, clock: Clock, wanted: watch::Receiver<Registrations>) -> Self {
         Self {
             source,
             clock,

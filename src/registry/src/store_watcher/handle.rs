@@ -23,7 +23,7 @@ use crate::{
 
 /// The store to follow, and the options.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct WatchedStore {
     pub(super) store: Arc<dyn Storage>,
     pub(super) options: StoreWatcherOptions,
     pub(super) shared: Arc<WatcherShared>,
@@ -98,7 +98,7 @@ impl StoreWatcherHandle {
             clock: watch::Sender::new(-1),
             floor: AtomicI64::new(0),
         });
-        let source = Source {
+        let source = WatchedStore {
             store,
             options,
             shared: shared.clone(),

@@ -13,7 +13,7 @@ use crate::{
     event_kind::EventKind,
     item::{Item, ItemKey},
     reads::Reader,
-    watch_cache::Snapshot,
+    watch_cache::CacheSnapshot,
 };
 
 /// The news of a resource.
@@ -72,7 +72,7 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, snapshot: &Snapshot) -> Option<ObjectChanges> {
+    fn take(&mut self, snapshot: &CacheSnapshot) -> Option<ObjectChanges> {
         let next = snapshot.log.next_sequence();
         let revision = snapshot.revision;
         match self.cursor.replace((next, revision)) {

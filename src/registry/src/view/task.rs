@@ -54,11 +54,11 @@ impl<T: Send + Sync + 'static> Following<T> {
 struct ViewLife<'a, F: Fold> {
     following: &'a Following<F::Value>,
     fold: F,
-    sources: Vec<Source>,
+    sources: Vec<ViewSource>,
     folded: Vec<Revision>,
 }
 
-struct Source {
+struct ViewSource {
     follower: Follower,
     /// The objects that the fold has, with their revisions.
     known: HashMap<ItemKey, Revision>,
@@ -67,7 +67,7 @@ struct Source {
 
 impl<'a, F: Fold> ViewLife<'a, F> {
     fn new(following: &'a Following<F::Value>, fold: F) -> Self {
-        let sources = following.sources.iter().map(|reader| Source {
+        let sources = following.sources.iter().map(|reader| ViewSource {
             follower: Follower::new(reader.clone()),
             known: HashMap::new(),
             is_loaded: false,

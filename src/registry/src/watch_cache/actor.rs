@@ -1,4 +1,4 @@
-//! The actor around [`State`] and [`Topics`].
+//! The actor around [`CacheState`] and [`Topics`].
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
     handle::{PublishedCache, ReloadFn},
-    logic::State,
+    logic::CacheState,
     messages::{Apply, CloseTopics, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
     topics::{Topic, Topics},
 };
@@ -18,7 +18,7 @@ pub(super) struct WatchCache {
     info: Arc<ResourceDefinition>,
     published: Arc<PublishedCache>,
     reload: ReloadFn,
-    state: State,
+    state: CacheState,
     topics: Topics,
     /// Subscribers that came before the first load.
     early: Option<Vec<(Topic, Reply<Subscription>)>>,
@@ -49,7 +49,7 @@ impl CacheMeters {
 impl WatchCache {
     pub(super) fn new(info: Arc<ResourceDefinition>, published: Arc<PublishedCache>, reload: ReloadFn) -> Self {
         Self {
-            state: State::after(&published.snapshot()),
+            state: CacheState::after(&published.snapshot()),
             topics: Topics::new(&info),
             meters: CacheMeters::new(&info),
             early: Some(Vec::new()),

@@ -20,7 +20,7 @@ use trireme_storage::Revision;
 use super::{
     actor::WatchCache,
     index::ItemIndex,
-    logic::{CacheChange, Snapshot},
+    logic::{CacheChange, CacheSnapshot},
     messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
     topics::Topic,
 };
@@ -34,7 +34,7 @@ const NOT_LOADED: Revision = -1;
 /// State that the actor publishes; outlives its instances.
 #[derive(Debug)]
 pub(crate) struct PublishedCache {
-    snapshot: ArcSwap<Snapshot>,
+    snapshot: ArcSwap<CacheSnapshot>,
     applied: watch::Sender<Revision>,
     dispatched: AtomicI64,
     told_sequence: AtomicU64,
@@ -52,11 +52,11 @@ impl PublishedCache {
         }
     }
 
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<CacheSnapshot> {
         self.snapshot.load_full()
     }
 
-    pub(super) fn publish(&self, snapshot: &Snapshot) {
+    pub(super) fn publish(&self, snapshot: &CacheSnapshot) {
         self.snapshot.store(Arc::new(snapshot.clone()));
     }
 
@@ -146,7 +146,7 @@ impl OwnedWatchCache {
 
 impl WatchCacheHandle {
     /// The newest snapshot.
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<CacheSnapshot> {
         self.published.snapshot()
     }
 

@@ -12,7 +12,7 @@ use imbl::Vector;
 use trireme_storage::Revision;
 
 use super::index::ItemIndex;
-use crate::event::Event;
+use crate::event::LogEvent;
 
 /// The least age of kept history, unless the hard caps are hit: more than a client needs to come back after its
 /// replica died or its request timed out (60 s) and was tried again.
@@ -38,7 +38,7 @@ struct Bounds {
 
 #[derive(Debug, Clone)]
 struct LogEntry {
-    event: Arc<Event>,
+    event: Arc<LogEvent>,
     at: Instant,
 }
 
@@ -51,7 +51,7 @@ struct Checkpoint {
 
 /// The newest events, oldest first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     entries: Vector<LogEntry>,
     checkpoints: Vector<Checkpoint>,
     /// The sequence of the next event.
@@ -61,7 +61,7 @@ pub(crate) struct Log {
     bytes: usize,
 }
 
-impl Log {
+impl EventLog {
     /// A log that knows nothing of what was up to `start`; sequences go on.
     pub(crate) fn restarted(&self, start: Revision) -> Self {
         // A sequence is left out, so that whoever waits for it notices the hole.
@@ -88,7 +88,7 @@ impl Log {
     }
 
     /// Adds an event; `after` is the index with it applied.
-    pub(crate) fn push(&mut self, event: Arc<Event>, at: Instant, after: &ItemIndex) {
+    pub(crate) fn push(&mut self, event: Arc<LogEvent>, at: Instant, after: &ItemIndex) {
         debug_assert_eq!(event.sequence, self.next, "events are numbered without gaps");
         self.next = event.sequence + 1;
         self.bytes += weight(&event);
@@ -140,7 +140,7 @@ impl Log {
     }
 
     /// The event with this sequence, if it is still kept.
-    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<Event>> {
+    pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<LogEvent>> {
         let offset = sequence.checked_sub(self.first_sequence())?;
         self.entries
             .get(usize::try_from(offset).ok()?)
@@ -180,6 +180,6 @@ impl Log {
 }
 
 /// About what an event keeps in memory: the object after it; the one before belongs to the event before.
-fn weight(event: &Event) -> usize {
+fn weight(event: &LogEvent) -> usize {
     event.item.bytes.len() + 256
 }

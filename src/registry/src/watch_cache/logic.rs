@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Instant};
 
 use trireme_storage::Revision;
 
-use super::{index::ItemIndex, log::Log};
+use super::{index::ItemIndex, log::EventLog};
 use crate::{
-    event::Event,
+    event::LogEvent,
     item::{Item, ItemKey},
     unreadable::UnreadableValue,
 };
@@ -29,11 +29,11 @@ pub(crate) enum CacheChange {
 
 /// All that a reader needs, as of one moment. Immutable; cheap to make and to share.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct CacheSnapshot {
     /// The objects.
     pub(crate) index: ItemIndex,
     /// Their history.
-    pub(crate) log: Log,
+    pub(crate) log: EventLog,
     /// The newest revision that changed anything, or of the load.
     pub(crate) revision: Revision,
 }
@@ -42,30 +42,30 @@ pub(crate) struct Snapshot {
 #[derive(Debug, Default)]
 pub(crate) struct AppliedChanges {
     /// The events that the changes make, after the last of them that made history end.
-    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) events: Vec<Arc<LogEvent>>,
     /// True if the log starts anew: those who watch cannot be told what happened.
     pub(crate) history_lost: bool,
 }
 
 /// The effect of one change.
 enum Effect {
-    Event(Arc<Event>),
+    Event(Arc<LogEvent>),
     HistoryLost(Revision),
     Nothing,
 }
 
 /// The owner's view: the newest snapshot and how to get to the next.
 #[derive(Debug, Default)]
-pub(crate) struct State {
-    snapshot: Snapshot,
+pub(crate) struct CacheState {
+    snapshot: CacheSnapshot,
 }
 
-impl State {
+impl CacheState {
     /// Goes on from what an earlier instance published; its history may have a hole at the end, so it is given up.
-    pub(crate) fn after(published: &Snapshot) -> Self {
+    pub(crate) fn after(published: &CacheSnapshot) -> Self {
         let log = published.log.restarted(published.revision);
         Self {
-            snapshot: Snapshot {
+            snapshot: CacheSnapshot {
                 log,
                 ..published.clone()
             },
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// The state now.
-    pub(crate) fn snapshot(&self) -> &Snapshot {
+    pub(crate) fn snapshot(&self) -> &CacheSnapshot {
         &self.snapshot
     }
 
@@ -99,7 +99,7 @@ impl State {
     /// A key that becomes unreadable, or is so no longer, ends history: no event says that nobody knows what an object
     /// is, so whoever watches has to list again, and a list says it.
     fn apply_one(&mut self, change: CacheChange, now: Instant) -> Effect {
-        let Snapshot { index, log, .. } = &mut self.snapshot;
+        let CacheSnapshot { index, log, .. } = &mut self.snapshot;
         let sequence = log.next_sequence();
         let event = match change {
             CacheChange::Put(item) => {
@@ -108,7 +108,7 @@ impl State {
                 if was_unreadable {
                     return Effect::HistoryLost(item.revision);
                 }
-                Event::put(sequence, item, previous)
+                LogEvent::put(sequence, item, previous)
             }
             CacheChange::Unreadable(value) => {
                 let revision = value.revision;
@@ -120,7 +120,7 @@ impl State {
                 };
             }
             CacheChange::Delete { key, revision } => match index.remove(&key) {
-                Some(previous) => Event::delete(sequence, previous, revision),
+                Some(previous) => LogEvent::delete(sequence, previous, revision),
                 None if index.remove_unreadable(&key) => return Effect::HistoryLost(revision),
                 None => return Effect::Nothing,
             },
@@ -140,6 +140,6 @@ impl State {
     /// Takes a whole new state: what was between is unknown, so the log starts anew.
     pub(crate) fn replace(&mut self, index: ItemIndex, revision: Revision) {
         let log = self.snapshot.log.restarted(revision);
-        self.snapshot = Snapshot { index, log, revision };
+        self.snapshot = CacheSnapshot { index, log, revision };
     }
 }

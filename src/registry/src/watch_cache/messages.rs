@@ -8,10 +8,10 @@ use trireme_storage::Revision;
 
 use super::{
     index::ItemIndex,
-    logic::{CacheChange, Snapshot},
+    logic::{CacheChange, CacheSnapshot},
     topics::Topic,
 };
-use crate::event::Event;
+use crate::event::LogEvent;
 
 /// Whole revisions of changes, in order.
 pub(super) struct Apply {
@@ -42,8 +42,8 @@ impl Message for Subscribe {
 
 /// A place from which nothing is missed: all events after `snapshot` that concern the topic arrive in `events`.
 pub(crate) struct Subscription {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) events: broadcast::Receiver<Arc<Event>>,
+    pub(crate) snapshot: Arc<CacheSnapshot>,
+    pub(crate) events: broadcast::Receiver<Arc<LogEvent>>,
 }
 
 /// Old history may go.

@@ -25,6 +25,6 @@ pub(crate) use fingerprint::Fingerprint;
 pub use handle::WatchCacheHandle;
 pub(crate) use handle::{Feed, OwnedWatchCache, ReloadFn};
 pub(crate) use index::{FieldValue, IndexHints, ItemIndex, KeyRange};
-pub(crate) use logic::{CacheChange, Snapshot};
+pub(crate) use logic::{CacheChange, CacheSnapshot};
 pub(crate) use messages::Subscription;
 pub(crate) use topics::Topic;

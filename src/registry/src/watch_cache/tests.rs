@@ -7,11 +7,11 @@ use trireme_storage::Revision;
 
 use super::{
     index::ItemIndex,
-    logic::{CacheChange, State},
+    logic::{CacheChange, CacheState},
     topics::{Topic, Topics},
 };
 use crate::{
-    event::Event,
+    event::LogEvent,
     event_kind::EventKind,
     fixtures::{configmaps, epoch, item, pods},
     item::Item,
@@ -41,8 +41,8 @@ fn keys(index: &ItemIndex) -> Vec<String> {
         .collect()
 }
 
-fn loaded_at(revision: Revision) -> State {
-    let mut state = State::default();
+fn loaded_at(revision: Revision) -> CacheState {
+    let mut state = CacheState::default();
     state.replace(ItemIndex::default(), revision);
     state
 }
@@ -77,7 +77,7 @@ fn changes_become_events_in_order_and_a_snapshot() {
 fn selectors_turn_changes_into_additions_and_deletions() {
     let labelled = |value: &str, revision| item(&configmaps(), "ns/a", json!({"labels": {"x": value}}), revision);
     let selects = |value: &'static str| move |item: &Item| item.label("x") == Some(value);
-    let change = Event::put(0, labelled("2", 8), Some(labelled("1", 5)));
+    let change = LogEvent::put(0, labelled("2", 8), Some(labelled("1", 5)));
 
     let left = change.seen_by(selects("1")).expect("it left the selection");
     assert_eq!(
@@ -96,7 +96,7 @@ fn selectors_turn_changes_into_additions_and_deletions() {
         Some(EventKind::Modified)
     );
 
-    let deletion = Event::delete(1, labelled("2", 8), 9);
+    let deletion = LogEvent::delete(1, labelled("2", 8), 9);
     let gone = deletion.seen_by(selects("2")).expect("it was selected");
     assert_eq!(
         (gone.kind, gone.item.label("x"), gone.item.revision),
@@ -111,7 +111,7 @@ fn selectors_turn_changes_into_additions_and_deletions() {
 #[test]
 fn every_form_of_an_event_is_encoded_once() {
     let labelled = |value: &str, revision| item(&configmaps(), "ns/a", json!({"labels": {"x": value}}), revision);
-    let change = Event::put(0, labelled("2", 8), Some(labelled("1", 5)));
+    let change = LogEvent::put(0, labelled("2", 8), Some(labelled("1", 5)));
     for selects in [
         |_: &Item| true,
         |item: &Item| item.label("x") == Some("1"),
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-fn told(receiver: &mut tokio::sync::broadcast::Receiver<Arc<Event>>) -> Vec<u64> {
+fn told(receiver: &mut tokio::sync::broadcast::Receiver<Arc<LogEvent>>) -> Vec<u64> {
     std::iter::from_fn(|| receiver.try_recv().ok())
         .map(|event| event.sequence)
         .collect()
@@ -281,14 +281,14 @@ fn an_event_reaches_the_topics_that_it_concerns() {
         topics.subscribe(on_node("n3")),
     );
     let pod = |key, node: &str, revision| item(&info, key, json!({"spec": {"nodeName": node}}), revision);
-    topics.publish(&Arc::new(Event::put(0, pod("ns/a", "n1", 1), None)));
-    topics.publish(&Arc::new(Event::put(
+    topics.publish(&Arc::new(LogEvent::put(0, pod("ns/a", "n1", 1), None)));
+    topics.publish(&Arc::new(LogEvent::put(
         1,
         pod("ns/a", "n2", 2),
         Some(pod("ns/a", "n1", 1)),
     )));
-    topics.publish(&Arc::new(Event::put(2, pod("ns/b", "n2", 3), None)));
-    topics.publish(&Arc::new(Event::put(
+    topics.publish(&Arc::new(LogEvent::put(2, pod("ns/b", "n2", 3), None)));
+    topics.publish(&Arc::new(LogEvent::put(
         3,
         pod("ns/b", "n2", 4),
         Some(pod("ns/b", "n2", 3)),
@@ -310,7 +310,7 @@ fn topics_live_as_long_as_their_receivers() {
     }
     assert!(topics.len() <= 65, "{} topics are left", topics.len());
     let mut kept = topics.subscribe(Topic::Object("ns/kept".into()));
-    topics.publish(&Arc::new(Event::put(
+    topics.publish(&Arc::new(LogEvent::put(
         0,
         item(&configmaps(), "ns/kept", json!({}), 1),
         None,

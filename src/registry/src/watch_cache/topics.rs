@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::{
     definition::ResourceDefinition,
-    event::Event,
+    event::LogEvent,
     item::{Item, ItemKey},
 };
 
@@ -49,7 +49,7 @@ const SWEEP_AT_LEAST: usize = 64;
 /// The open topics of one resource.
 #[derive(Debug)]
 pub(crate) struct Topics {
-    senders: HashMap<Topic, broadcast::Sender<Arc<Event>>>,
+    senders: HashMap<Topic, broadcast::Sender<Arc<LogEvent>>>,
     indexed: Vec<usize>,
     sweep_at: usize,
 }
@@ -65,7 +65,7 @@ impl Topics {
     }
 
     /// Hears of what is published from now on.
-    pub(crate) fn subscribe(&mut self, topic: Topic) -> broadcast::Receiver<Arc<Event>> {
+    pub(crate) fn subscribe(&mut self, topic: Topic) -> broadcast::Receiver<Arc<LogEvent>> {
         if self.senders.len() >= self.sweep_at {
             self.senders.retain(|_, sender| sender.receiver_count() > 0);
             self.sweep_at = SWEEP_AT_LEAST.max(self.senders.len() * 2);
@@ -78,7 +78,7 @@ impl Topics {
     }
 
     /// Tells everyone whom the event concerns.
-    pub(crate) fn publish(&mut self, event: &Arc<Event>) {
+    pub(crate) fn publish(&mut self, event: &Arc<LogEvent>) {
         if self.senders.is_empty() {
             return;
         }
@@ -101,7 +101,7 @@ impl Topics {
         }
     }
 
-    fn send(&mut self, topic: &Topic, event: &Arc<Event>) {
+    fn send(&mut self, topic: &Topic, event: &Arc<LogEvent>) {
         let Some(sender) = self.senders.get(topic) else { return };
         if sender.send(event.clone()).is_err() {
             self.senders.remove(topic);

@@ -10,7 +10,7 @@ use super::{
     decode::decode_apply,
     managed::blank,
     metadata,
-    update::{ChangeBase, Desired, Update},
+    update::{ChangeBase, Desired, PendingUpdate},
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
@@ -27,7 +27,7 @@ pub(super) struct AppliedPatch {
 
 impl Writer {
     /// Decodes an apply.
-    pub(super) fn decode_applied(&self, request: WriteRequest, patch: &Bytes) -> Result<Update, ApiError> {
+    pub(super) fn decode_applied(&self, request: WriteRequest, patch: &Bytes) -> Result<PendingUpdate, ApiError> {
         let decoded = decode_apply(patch, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
         if request.subresource == Subresource::Scale {
@@ -39,7 +39,7 @@ impl Writer {
             applied,
             warnings: warnings.clone(),
         };
-        Ok(Update::new(request, desired, warnings))
+        Ok(PendingUpdate::new(request, desired, warnings))
     }
 }
 

@@ -13,7 +13,7 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 
 use super::Writer;
 use crate::{
-    admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::Fence, item::Item,
+    admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::WriteFence, item::Item,
     store_error, stored, strategy::Reservation, trace::TraceStep,
 };
 
@@ -94,7 +94,7 @@ impl Writer {
             // The lease was shared, and has ended since; the next one is new.
             written = self.put_bytes(key, &bytes, compare, fence).await?;
         }
-        Fence::note(fence, &written);
+        WriteFence::note(fence, &written);
         match written? {
             WriteOutcome::Committed(revision) => {
                 let kind = if compare == Compare::Absent {
@@ -121,7 +121,7 @@ impl Writer {
         key: &str,
         bytes: &Bytes,
         compare: Compare,
-        fence: Option<&Fence>,
+        fence: Option<&WriteFence>,
     ) -> Result<Result<WriteOutcome, StorageError>, PutError> {
         let lease = match self.info.ttl {
             Some(life) => Some(
@@ -134,7 +134,7 @@ impl Writer {
         };
         let options = PutOptions {
             lease,
-            fence: fence.map(Fence::at),
+            fence: fence.map(WriteFence::at),
         };
         let written = self.store.put(key, bytes.clone(), compare, options).await;
         if let Some(lease) = lease {
@@ -146,8 +146,8 @@ impl Writer {
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.
     pub(super) async fn remove(&self, request: &WriteRequest, key: &str, item: &Item) -> Result<PutResult, ApiError> {
         let fence = request.target.fence.as_ref();
-        let outcome = self.store.delete(key, item.revision, fence.map(Fence::at)).await;
-        Fence::note(fence, &outcome);
+        let outcome = self.store.delete(key, item.revision, fence.map(WriteFence::at)).await;
+        WriteFence::note(fence, &outcome);
         request.target.trace.pass(match &outcome {
             Ok(WriteOutcome::Committed(_)) => TraceStep::Removed,
             Ok(WriteOutcome::Conflict(_)) => TraceStep::RaceLost,

@@ -11,7 +11,7 @@ use trireme_machinery::{
 use trireme_storage::WriteOutcome;
 
 use super::{Writer, update_loop::too_busy};
-use crate::{fence::Fence, item::Item, key_locks::HeldKey, request::Target, store_error};
+use crate::{fence::WriteFence, item::Item, key_locks::HeldKey, request::Target, store_error};
 
 /// After so many lost races the client is asked to come back.
 const MAX_ROUNDS: usize = 8;
@@ -34,8 +34,11 @@ impl Writer {
                 return Err(ApiError::forbidden(&self.info.resource, &target.name, why));
             }
             let fence = target.fence.as_ref();
-            let outcome = self.store.delete(&storage_key, revision, fence.map(Fence::at)).await;
-            Fence::note(fence, &outcome);
+            let outcome = self
+                .store
+                .delete(&storage_key, revision, fence.map(WriteFence::at))
+                .await;
+            WriteFence::note(fence, &outcome);
             if let WriteOutcome::Committed(_) = outcome.map_err(store_error)? {
                 tracing::warn!(
                     key = storage_key,

@@ -21,7 +21,7 @@ use super::{
     decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, set_kind},
     metadata,
     scale::{self, ThroughScale},
-    update::{ChangeBase, Desired, Update},
+    update::{ChangeBase, Desired, PendingUpdate},
 };
 use crate::{
     admission::{Operation, WriteRecord},
@@ -193,7 +193,7 @@ fn unfit(shown: &str, why: &str) -> ApiError {
 
 impl Writer {
     /// Decodes a PATCH.
-    pub(crate) fn decode_patch(&self, request: PatchRequest) -> Result<Update, ApiError> {
+    pub(crate) fn decode_patch(&self, request: PatchRequest) -> Result<PendingUpdate, ApiError> {
         let PatchRequest {
             target,
             subresource,
@@ -220,9 +220,9 @@ impl Writer {
         let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation);
         request.target.trace.pass(TraceStep::Decoded);
         Ok(if through_scale {
-            Update::new(request, ThroughScale::Patch(patcher), Vec::new())
+            PendingUpdate::new(request, ThroughScale::Patch(patcher), Vec::new())
         } else {
-            Update::new(request, patcher, Vec::new())
+            PendingUpdate::new(request, patcher, Vec::new())
         })
     }
 }

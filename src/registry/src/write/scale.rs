@@ -19,7 +19,7 @@ use super::{
     metadata,
     patch::{PatchedType, Patcher},
     scale_managers::ScaleManagers,
-    update::{ChangeBase, Desired, Update},
+    update::{ChangeBase, Desired, PendingUpdate},
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
@@ -118,7 +118,7 @@ impl Writer {
     }
 
     /// Decodes a PUT of a scale.
-    pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<Update, ApiError> {
+    pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<PendingUpdate, ApiError> {
         let PatchedType {
             types, type_id, kind, ..
         } = patched(&self.info.types)?;
@@ -140,11 +140,11 @@ impl Writer {
             scale,
             warnings: warnings.clone(),
         };
-        Ok(Update::new(request, desired, warnings))
+        Ok(PendingUpdate::new(request, desired, warnings))
     }
 
     /// An apply of a scale.
-    pub(super) fn applied_scale(&self, request: WriteRequest, decoded: DecodedBody) -> Result<Update, ApiError> {
+    pub(super) fn applied_scale(&self, request: WriteRequest, decoded: DecodedBody) -> Result<PendingUpdate, ApiError> {
         let DecodedBody {
             object: applied,
             warnings,
@@ -155,7 +155,7 @@ impl Writer {
             applied,
             warnings: warnings.clone(),
         };
-        Ok(Update::new(request, desired, warnings))
+        Ok(PendingUpdate::new(request, desired, warnings))
     }
 }
 

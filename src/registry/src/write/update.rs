@@ -59,14 +59,14 @@ pub(super) trait Desired: Send + Sync {
 }
 
 /// A decoded PUT or PATCH, ready for the loop.
-pub(crate) struct Update {
+pub(crate) struct PendingUpdate {
     pub(super) request: Arc<WriteRequest>,
     pub(super) desired: Box<dyn Desired>,
     /// The notes of the last round; before the first, the warnings about the body.
     pub(super) record: WriteRecord,
 }
 
-impl Update {
+impl PendingUpdate {
     /// `warnings` are those about the body that `desired` was made of.
     pub(super) fn new(request: WriteRequest, desired: impl Desired + 'static, warnings: Vec<String>) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Update {
     }
 }
 
-impl UpdateStep for Update {
+impl UpdateStep for PendingUpdate {
     fn change<'a>(
         &'a mut self,
         writer: &'a Writer,
@@ -102,7 +102,7 @@ impl UpdateStep for Update {
 
 impl Writer {
     /// Decodes a PUT.
-    pub(crate) async fn decode_update(&self, request: UpdateRequest) -> Result<Update, ApiError> {
+    pub(crate) async fn decode_update(&self, request: UpdateRequest) -> Result<PendingUpdate, ApiError> {
         let UpdateRequest {
             target,
             subresource,
@@ -120,7 +120,7 @@ impl Writer {
             object,
             warnings: warnings.clone(),
         };
-        Ok(Update::new(request, replacement, warnings))
+        Ok(PendingUpdate::new(request, replacement, warnings))
     }
 
     /// Holds the object of a PUT against the URL and brings it into the stored version.
@@ -133,12 +133,12 @@ impl Writer {
 
     /// Changes an object, or creates it where a PUT may. A client that creates it in between turns the creation back into
     /// a change.
-    pub(crate) async fn update(&self, mut update: Update, key: HeldKey) -> Result<Written, ApiError> {
+    pub(crate) async fn update(&self, mut update: PendingUpdate, key: HeldKey) -> Result<Written, ApiError> {
         let outcome = self.update_or_create(&mut update, key).await;
         outcome.map_err(|error| warned(error, &update.record.warnings))
     }
 
-    async fn update_or_create(&self, update: &mut Update, mut key: HeldKey) -> Result<Written, ApiError> {
+    async fn update_or_create(&self, update: &mut PendingUpdate, mut key: HeldKey) -> Result<Written, ApiError> {
         let request = Arc::clone(&update.request);
         for _ in 0..CREATE_ROUNDS {
             let error = match self.update_loop(&request, &mut key, update).await {

@@ -108,15 +108,15 @@ impl Subject {
             .expect("only keys under the prefix")
     }
 
-    pub(super) async fn watch_from(&self, after: Revision) -> Watch {
-        Watch::new(self.watch(&self.prefix, after).await.expect("the watch opens"))
+    pub(super) async fn watch_from(&self, after: Revision) -> CheckedWatch {
+        CheckedWatch::new(self.watch(&self.prefix, after).await.expect("the watch opens"))
     }
 
     /// Why a watch cannot go on after `after`: the store may say so at once or in the stream.
     pub(super) async fn watch_failure(&self, after: Revision) -> StorageError {
         match self.watch(&self.prefix, after).await {
             Err(error) => error,
-            Ok(stream) => Watch::new(stream).failure().await,
+            Ok(stream) => CheckedWatch::new(stream).failure().await,
         }
     }
 
@@ -133,12 +133,12 @@ impl Subject {
 }
 
 /// An open watch, with a check of every batch that passes.
-pub(super) struct Watch {
+pub(super) struct CheckedWatch {
     stream: WatchStream,
     seen: Revision,
 }
 
-impl Watch {
+impl CheckedWatch {
     pub(super) fn new(stream: WatchStream) -> Self {
         Self { stream, seen: 0 }
     }

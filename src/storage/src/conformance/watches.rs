@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use super::subject::{Subject, Watch, committed, text};
+use super::subject::{CheckedWatch, Subject, committed, text};
 use crate::{Compare, Event, PutOptions, Revision};
 
 async fn newest(s: &Subject) -> Revision {
@@ -77,7 +77,7 @@ pub(super) async fn future_revision_waits_for_it(s: Subject) {
 pub(super) async fn other_keys_are_left_out(s: Subject) {
     let start = newest(&s).await;
     let stream = s.watch(&s.key("a/"), start).await.expect("the watch opens");
-    let mut watch = Watch::new(stream);
+    let mut watch = CheckedWatch::new(stream);
     for name in ["a", "a/1", "a0", "b", "a/2"] {
         s.create(name, "1").await;
     }
@@ -172,7 +172,7 @@ pub(super) async fn big_history_arrives_whole(s: Subject) {
 
 pub(super) async fn empty_prefix_watches_everything(s: Subject) {
     let start = newest(&s).await;
-    let mut watch = Watch::new(s.watch("", start).await.expect("the watch opens"));
+    let mut watch = CheckedWatch::new(s.watch("", start).await.expect("the watch opens"));
     let key = format!("elsewhere{}", s.prefix);
     let put = s
         .put(&key, Bytes::from_static(b"1"), Compare::Absent, PutOptions::default())

@@ -8,7 +8,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     file::redb_error,
-    leases::Leases,
+    leases::StoreLeases,
     snapshot::{Index, Live},
     tables::{
         ChangePosition, KEYS, KeysKey, KeysValue, LEASES, LOG, LogWriter, META, META_COMPACTED, META_NEXT_LEASE,
@@ -95,14 +95,14 @@ impl PendingReply {
 
 /// The newest state, ahead of the disk only while a transaction is open.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct StoreState {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     /// Superseded versions are physically gone up to here.
     pub(super) swept: Revision,
     pub(super) next_lease: LeaseId,
     pub(super) index: Index,
-    pub(super) leases: Leases,
+    pub(super) leases: StoreLeases,
 }
 
 /// The tables of an open transaction and what has happened in it so far.
@@ -131,7 +131,11 @@ impl<'t> Batch<'t> {
     }
 
     /// Carries out one request. An error is the database's: the whole batch must be given up.
-    pub(super) fn apply(&mut self, state: &mut State, job: StoreJob) -> Result<Option<PendingReply>, StorageError> {
+    pub(super) fn apply(
+        &mut self,
+        state: &mut StoreState,
+        job: StoreJob,
+    ) -> Result<Option<PendingReply>, StorageError> {
         Ok(Some(match job {
             StoreJob::Put {
                 key,
@@ -157,7 +161,7 @@ impl<'t> Batch<'t> {
 
     fn put(
         &mut self,
-        state: &mut State,
+        state: &mut StoreState,
         key: Arc<str>,
         value: Bytes,
         compare: Compare,
@@ -210,7 +214,7 @@ impl<'t> Batch<'t> {
 
     fn delete(
         &mut self,
-        state: &mut State,
+        state: &mut StoreState,
         key: &Arc<str>,
         revision: Revision,
         fence: Option<Fence>,
@@ -231,7 +235,7 @@ impl<'t> Batch<'t> {
     /// Writes a key's tombstone at `place`.
     fn bury(
         &mut self,
-        state: &mut State,
+        state: &mut StoreState,
         key: Arc<str>,
         live: Live,
         place: ChangePosition,
@@ -256,7 +260,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    fn grant(&mut self, state: &mut State, ttl: Duration) -> Result<LeaseId, StorageError> {
+    fn grant(&mut self, state: &mut StoreState, ttl: Duration) -> Result<LeaseId, StorageError> {
         let ttl_s = ttl
             .as_secs()
             .saturating_add(u64::from(ttl.subsec_nanos() > 0))
@@ -270,7 +274,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Ends a lease; all that was attached to it goes at one revision.
-    pub(super) fn revoke(&mut self, state: &mut State, lease: LeaseId) -> Result<(), StorageError> {
+    pub(super) fn revoke(&mut self, state: &mut StoreState, lease: LeaseId) -> Result<(), StorageError> {
         let keys = state.leases.remove(lease).ok_or(StorageError::LeaseNotFound)?;
         self.leases.remove(lease).map_err(redb_error)?;
         self.dirty = true;
@@ -285,7 +289,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    pub(super) fn compact(&mut self, state: &mut State, revision: Revision) -> Result<(), StorageError> {
+    pub(super) fn compact(&mut self, state: &mut StoreState, revision: Revision) -> Result<(), StorageError> {
         if revision > state.revision {
             return Err(StorageError::Future {
                 current: state.revision,
@@ -301,7 +305,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Removes superseded versions for about `limit` log records of the compacted history.
-    pub(super) fn sweep(&mut self, state: &mut State, limit: usize) -> Result<(), StorageError> {
+    pub(super) fn sweep(&mut self, state: &mut StoreState, limit: usize) -> Result<(), StorageError> {
         let (mut gone, mut swept, mut seen) = (Vec::<(ChangePosition, String)>::new(), state.compacted, 0_usize);
         let mut last = state.swept;
         for item in self
@@ -329,7 +333,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Writes the clock if it moved. Must be the last step before the commit.
-    pub(super) fn finish(&mut self, state: &State) -> Result<(), StorageError> {
+    pub(super) fn finish(&mut self, state: &StoreState) -> Result<(), StorageError> {
         if self.events.is_empty() {
             Ok(())
         } else {

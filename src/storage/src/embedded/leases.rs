@@ -12,25 +12,25 @@ use tokio::time::Instant;
 use crate::LeaseId;
 
 #[derive(Debug)]
-struct Lease {
+struct StoreLease {
     deadline: Instant,
     keys: BTreeSet<Arc<str>>,
 }
 
 /// All leases that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Leases {
-    by_id: HashMap<LeaseId, Lease>,
+pub(super) struct StoreLeases {
+    by_id: HashMap<LeaseId, StoreLease>,
     by_deadline: BTreeSet<(Instant, LeaseId)>,
 }
 
-impl Leases {
+impl StoreLeases {
     pub(super) fn grant(&mut self, id: LeaseId, ttl: Duration, now: Instant) {
         let deadline = now + ttl;
         self.by_deadline.insert((deadline, id));
         self.by_id.insert(
             id,
-            Lease {
+            StoreLease {
                 deadline,
                 keys: BTreeSet::new(),
             },
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn leases_expire_in_order_and_take_only_their_own_keys() {
         let now = Instant::now();
-        let mut leases = Leases::default();
+        let mut leases = StoreLeases::default();
         leases.grant(1, Duration::from_secs(5), now);
         leases.grant(2, Duration::from_secs(3), now);
         let key: Arc<str> = Arc::from("a");

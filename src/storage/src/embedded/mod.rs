@@ -35,7 +35,7 @@ use tokio::sync::{oneshot, watch as channel};
 
 use self::{
     apply::{JobReply, StoreJob},
-    snapshot::Snapshot,
+    snapshot::StoreSnapshot,
     writer::{Counters, EmbeddedWriter},
 };
 use crate::{
@@ -92,7 +92,7 @@ pub struct EmbeddedStats {
 /// A [`Storage`] in one local file. Closing is by dropping it, which waits for the running commit.
 pub struct EmbeddedStore {
     queue: mpsc::SyncSender<StoreJob>,
-    published: Arc<channel::Sender<Arc<Snapshot>>>,
+    published: Arc<channel::Sender<Arc<StoreSnapshot>>>,
     counters: Arc<Counters>,
     writer: Option<JoinHandle<()>>,
 }
@@ -151,7 +151,7 @@ impl EmbeddedStore {
         }
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> Arc<StoreSnapshot> {
         self.published.borrow().clone()
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Commit {
 }
 
 /// See the module's header.
-pub(super) struct Snapshot {
+pub(super) struct StoreSnapshot {
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     pub(super) index: Index,
@@ -46,7 +46,7 @@ pub(super) struct Snapshot {
     pub(super) keys: KeysReader,
 }
 
-impl Snapshot {
+impl StoreSnapshot {
     /// Reads one key now or, with a positive `revision`, in the past.
     pub(super) fn get(&self, key: &str, revision: Option<Revision>) -> Result<Option<KeyValue>, StorageError> {
         match self.past(revision)? {

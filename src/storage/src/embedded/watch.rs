@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::{Stream, stream};
 use tokio::sync::watch;
 
-use super::{blocking, snapshot::Snapshot};
+use super::{blocking, snapshot::StoreSnapshot};
 use crate::{Event, Revision, StorageError, WatchBatch};
 
 /// About how much history is read from disk for one batch: bounds a batch's memory.
@@ -19,14 +19,14 @@ const PAGE_BYTES: usize = 2 << 20;
 const PAGE_EVENTS: usize = 1024;
 
 struct Cursor {
-    published: watch::Receiver<Arc<Snapshot>>,
+    published: watch::Receiver<Arc<StoreSnapshot>>,
     prefix: Arc<str>,
     seen: Revision,
 }
 
 /// All changes under `prefix` after `after`.
 pub(super) fn watch_after(
-    published: watch::Receiver<Arc<Snapshot>>,
+    published: watch::Receiver<Arc<StoreSnapshot>>,
     prefix: Arc<str>,
     after: Revision,
 ) -> impl Stream<Item = Result<WatchBatch, StorageError>> + Send {
@@ -72,7 +72,7 @@ impl Cursor {
 }
 
 /// The events after `seen`, if the recent commits reach back that far.
-fn from_memory(snapshot: &Snapshot, prefix: &str, seen: Revision) -> Option<(Vec<Event>, Revision)> {
+fn from_memory(snapshot: &StoreSnapshot, prefix: &str, seen: Revision) -> Option<(Vec<Event>, Revision)> {
     if snapshot.recent.front()?.base > seen {
         return None;
     }

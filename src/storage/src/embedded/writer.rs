@@ -26,10 +26,10 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     EmbeddedOptions,
-    apply::{Batch, PendingReply, State, StoreJob},
+    apply::{Batch, PendingReply, StoreJob, StoreState},
     file::{damaged, redb_error},
-    leases::Leases,
-    snapshot::{Commit, Index, Live, Snapshot},
+    leases::StoreLeases,
+    snapshot::{Commit, Index, Live, StoreSnapshot},
     tables::{
         FORMAT, KEYS, LEASES, LOG, META, META_COMPACTED, META_FORMAT, META_NEXT_LEASE, META_REVISION, META_SWEPT,
     },
@@ -64,7 +64,7 @@ pub(super) struct Counters {
 pub(super) struct EmbeddedWriter {
     database: Database,
     path: PathBuf,
-    state: State,
+    state: StoreState,
     recent: Vector<Arc<Commit>>,
     recent_events: usize,
     recent_bytes: usize,
@@ -82,7 +82,7 @@ impl EmbeddedWriter {
         path: PathBuf,
         options: &EmbeddedOptions,
         counters: Arc<Counters>,
-    ) -> Result<(Self, Snapshot), StorageError> {
+    ) -> Result<(Self, StoreSnapshot), StorageError> {
         let state = match load_state(&database) {
             Ok(state) => state,
             Err(StorageError::Failed(why)) => return Err(damaged(&path, &why)),
@@ -105,7 +105,7 @@ impl EmbeddedWriter {
     }
 
     /// Serves the queue until told to stop, or until the store's handle is gone.
-    pub(super) fn run(mut self, queue: &Receiver<StoreJob>, published: &watch::Sender<Arc<Snapshot>>) {
+    pub(super) fn run(mut self, queue: &Receiver<StoreJob>, published: &watch::Sender<Arc<StoreSnapshot>>) {
         loop {
             let (jobs, stop) = self.collect(queue);
             self.last_batch = jobs.len();
@@ -164,7 +164,7 @@ impl EmbeddedWriter {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn commit(&mut self, jobs: Vec<StoreJob>, published: &watch::Sender<Arc<Snapshot>>) {
+    fn commit(&mut self, jobs: Vec<StoreJob>, published: &watch::Sender<Arc<StoreSnapshot>>) {
         let started = Instant::now();
         let requests = jobs.len();
         let mut answers = Vec::with_capacity(requests);
@@ -253,9 +253,9 @@ impl EmbeddedWriter {
         }
     }
 
-    fn snapshot(&self) -> Result<Snapshot, StorageError> {
+    fn snapshot(&self) -> Result<StoreSnapshot, StorageError> {
         let transaction = self.database.begin_read().map_err(redb_error)?;
-        Ok(Snapshot {
+        Ok(StoreSnapshot {
             revision: self.state.revision,
             compacted: self.state.compacted,
             index: self.state.index.clone(),
@@ -302,7 +302,7 @@ fn event_bytes(event: &Event) -> usize {
 }
 
 /// Makes the tables if the file is new, and reads the newest state.
-fn load_state(database: &Database) -> Result<State, StorageError> {
+fn load_state(database: &Database) -> Result<StoreState, StorageError> {
     let mut transaction = database.begin_write().map_err(redb_error)?;
     transaction.set_two_phase_commit(true);
     let state = {
@@ -316,13 +316,13 @@ fn load_state(database: &Database) -> Result<State, StorageError> {
                 "its layout is {format}, this version knows {FORMAT}"
             )));
         }
-        let mut state = State {
+        let mut state = StoreState {
             revision: number(META_REVISION)?.unwrap_or(FIRST_REVISION),
             compacted: number(META_COMPACTED)?.unwrap_or(0),
             swept: number(META_SWEPT)?.unwrap_or(0),
             next_lease: number(META_NEXT_LEASE)?.unwrap_or(1),
             index: Index::new(),
-            leases: Leases::default(),
+            leases: StoreLeases::default(),
         };
         meta.insert(META_FORMAT, FORMAT).map_err(redb_error)?;
         transaction.open_table(LOG).map_err(redb_error)?;
@@ -348,7 +348,7 @@ fn load_state(database: &Database) -> Result<State, StorageError> {
 }
 
 /// Versions come oldest first, so the last one seen of a key is its newest.
-fn load_version(state: &mut State, (key, revision): (&str, Revision), facts: (Revision, u32, bool, i64)) {
+fn load_version(state: &mut StoreState, (key, revision): (&str, Revision), facts: (Revision, u32, bool, i64)) {
     let (create_revision, number, deleted, lease) = facts;
     let (key, before) = match state.index.get_key_value(key) {
         Some((known, live)) => (known.clone(), live.lease),

@@ -51,7 +51,7 @@ const LARGE: u32 = 4;
 
 /// The operation of a request, for metrics and time limits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operation<'a> {
+pub(super) struct EtcdOperation<'a> {
     pub(super) name: &'static str,
     pub(super) resource: &'a str,
     /// It changes something: when it stays without an answer, nobody knows whether it did.
@@ -60,7 +60,7 @@ pub(super) struct Operation<'a> {
     pub(super) large: bool,
 }
 
-impl<'a> Operation<'a> {
+impl<'a> EtcdOperation<'a> {
     /// Reads, or does what may be done twice; at a key or under a prefix.
     pub(super) fn read(name: &'static str, key: &'a str) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Endpoints {
     /// much as a small request.
     pub(super) async fn call<T, F>(
         &self,
-        operation: Operation<'_>,
+        operation: EtcdOperation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
     ) -> Result<EtcdAnswer<T>, EtcdFailure>
@@ -177,7 +177,7 @@ impl Endpoints {
 
     async fn persist<T, F>(
         &self,
-        operation: Operation<'_>,
+        operation: EtcdOperation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
     ) -> Result<EtcdAnswer<T>, EtcdFailure>

@@ -11,7 +11,7 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::endpoints::Operation;
+use super::endpoints::EtcdOperation;
 
 /// The series of one store.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct CallSeries {
 
 impl EtcdMeters {
     /// Records a request that is done.
-    pub(super) fn record(&self, operation: Operation<'_>, took: Duration, failed: bool) {
+    pub(super) fn record(&self, operation: EtcdOperation<'_>, took: Duration, failed: bool) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let series = known
             .get(operation.name)
@@ -40,7 +40,7 @@ impl EtcdMeters {
         }
     }
 
-    fn add(&self, operation: Operation<'_>) -> CallSeries {
+    fn add(&self, operation: EtcdOperation<'_>) -> CallSeries {
         let labels = labels(operation);
         let series = CallSeries {
             duration: metrics::histogram!("etcd_request_duration_seconds", &labels),
@@ -53,7 +53,7 @@ impl EtcdMeters {
     }
 }
 
-fn labels(operation: Operation<'_>) -> [(&'static str, String); 2] {
+fn labels(operation: EtcdOperation<'_>) -> [(&'static str, String); 2] {
     [
         ("operation", operation.name.to_owned()),
         ("type", operation.resource.to_owned()),

@@ -35,7 +35,7 @@ use futures_util::future::BoxFuture;
 
 pub use self::options::EtcdOptions;
 use self::{
-    endpoints::{Endpoints, Operation},
+    endpoints::{Endpoints, EtcdOperation},
     errors::EtcdFailure,
     keys::{entry, range_end, range_start},
     leader_probe::Headed,
@@ -99,7 +99,7 @@ impl EtcdStore {
 
     async fn ask<T, F>(
         &self,
-        operation: Operation<'_>,
+        operation: EtcdOperation<'_>,
         request: impl Fn(&etcd_client::Client) -> F,
     ) -> Result<T, StorageError>
     where
@@ -122,7 +122,7 @@ impl EtcdStore {
         let deadline = self.endpoints.deadline();
         let answer = self
             .endpoints
-            .call(Operation::read("readIndex", ""), deadline, |client, _| {
+            .call(EtcdOperation::read("readIndex", ""), deadline, |client, _| {
                 let mut client = kv(client);
                 async move { client.get([0], Some(GetOptions::new().with_count_only())).await }
             });
@@ -147,7 +147,7 @@ impl Storage for EtcdStore {
     ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
         Box::pin(async move {
             let options = GetOptions::new().with_revision(revision.unwrap_or(0));
-            let answer = self.ask(Operation::read("get", key), |client| {
+            let answer = self.ask(EtcdOperation::read("get", key), |client| {
                 let (mut client, options) = (kv(client), options.clone());
                 async move { client.get(key, Some(options)).await }
             });
@@ -169,9 +169,9 @@ impl Storage for EtcdStore {
                 .with_range(range_end(&request.prefix))
                 .with_limit(limit)
                 .with_revision(request.revision.unwrap_or(0));
-            let operation = Operation {
+            let operation = EtcdOperation {
                 large: true,
-                ..Operation::read("list", &request.prefix)
+                ..EtcdOperation::read("list", &request.prefix)
             };
             let answer = self.ask(operation, |client| {
                 let (mut client, start, options) = (kv(client), range_start(start), options.clone());
@@ -250,7 +250,7 @@ impl Storage for EtcdStore {
             let whole = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).max(1);
             let ttl_s = i64::try_from(whole).unwrap_or(i64::MAX);
             // One too many has no effect and expires.
-            let answer = self.ask(Operation::read("grantLease", ""), |client| {
+            let answer = self.ask(EtcdOperation::read("grantLease", ""), |client| {
                 let mut client = client.lease_client();
                 async move { client.grant(ttl_s, None).await }
             });
@@ -260,7 +260,7 @@ impl Storage for EtcdStore {
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.ask(Operation::write("revokeLease", ""), |client| {
+            let answer = self.ask(EtcdOperation::write("revokeLease", ""), |client| {
                 let mut client = client.lease_client();
                 async move { client.revoke(lease).await }
             });
@@ -270,7 +270,7 @@ impl Storage for EtcdStore {
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.ask(Operation::write("compact", ""), |client| {
+            let answer = self.ask(EtcdOperation::write("compact", ""), |client| {
                 let mut client = kv(client);
                 async move { client.compact(revision, None).await }
             });

@@ -23,7 +23,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    endpoints::{Endpoints, Operation},
+    endpoints::{Endpoints, EtcdOperation},
     errors::EtcdFailure,
 };
 use crate::{LeaseId, Revision};
@@ -100,7 +100,7 @@ impl Sessions {
 impl EtcdSession {
     async fn open(endpoints: &Endpoints, deadline: Instant) -> Result<Self, EtcdFailure> {
         // One too many harms nobody and expires.
-        let operation = Operation::read("openSession", "");
+        let operation = EtcdOperation::read("openSession", "");
         let opened = Instant::now();
         let granted = endpoints.call(operation, deadline, |client, _| {
             let mut client = client.lease_client();

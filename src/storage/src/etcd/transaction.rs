@@ -35,7 +35,7 @@ use tokio::time::Instant;
 
 use super::{
     EtcdStore,
-    endpoints::{EtcdAnswer, Operation},
+    endpoints::{EtcdAnswer, EtcdOperation},
     errors::EtcdFailure,
     keys::entry,
     kv, revision_of,
@@ -132,7 +132,7 @@ impl EtcdStore {
         slot: Option<&IdempotencyKey>,
         deadline: Instant,
     ) -> Result<TransactionReply, EtcdFailure> {
-        let operation = Operation::write(write.name, write.key);
+        let operation = EtcdOperation::write(write.name, write.key);
         let answer = self.endpoints.call(operation, deadline, |client, repeated| {
             let transaction = write.transaction(slot, repeated);
             let mut client = kv(client);

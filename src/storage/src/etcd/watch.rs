@@ -25,7 +25,7 @@ use crate::{Event, KeyValue, Revision, StorageError, WatchBatch};
 /// connection over which it is pinged each second and has nothing to say itself.
 const QUIET: Duration = Duration::from_millis(500);
 
-struct Watch {
+struct EtcdWatch {
     endpoints: Arc<Endpoints>,
     member: usize,
     stream: EtcdStream,
@@ -44,7 +44,7 @@ pub(super) async fn watch_after(
         .with_start_revision(after.max(1))
         .with_prev_key();
     let (member, stream) = open(&endpoints, range_start(prefix), options).await?;
-    let watch = Watch {
+    let watch = EtcdWatch {
         endpoints,
         member,
         stream,
@@ -92,7 +92,7 @@ async fn open(endpoints: &Endpoints, key: Vec<u8>, options: WatchOptions) -> Res
     Err(StorageError::Unavailable(why))
 }
 
-impl Watch {
+impl EtcdWatch {
     async fn next(&mut self) -> Result<WatchBatch, StorageError> {
         loop {
             let answer = match self.answer().await {

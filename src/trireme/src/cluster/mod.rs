@@ -11,9 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use trireme_actors::{Clock, Tasks};
-use trireme_edge::replicas::View;
+use trireme_edge::replicas::GroupView;
 use trireme_http::client::{
-    Call, Client, ClientError, ClientSettings, Endpoint, HeaderValue, Method, Request, Tls, TlsOptionsError, header,
+    Client, ClientError, ClientSettings, ClientTls, Endpoint, HeaderValue, Method, OutboundCall, Request,
+    TlsOptionsError, header,
 };
 
 pub(crate) use access::{Access, AccessError};
@@ -71,7 +72,7 @@ pub(crate) enum CommandError {
 
 /// Does it; gives what to print.
 pub(crate) async fn run(action: &Action, access: &Access) -> Result<String, CommandError> {
-    let replica = Replica::new(&access.resolve()?)?;
+    let replica = AskedReplica::new(&access.resolve()?)?;
     match action {
         Action::Status { as_json: true } => Ok(format!("{:#}\n", replica.ask(Method::GET, PATH, Vec::new()).await?)),
         Action::Status { as_json: false } => Ok(table::render(&view(&replica).await?)),
@@ -88,13 +89,13 @@ pub(crate) async fn run(action: &Action, access: &Access) -> Result<String, Comm
     }
 }
 
-async fn view(replica: &Replica) -> Result<View, CommandError> {
+async fn view(replica: &AskedReplica) -> Result<GroupView, CommandError> {
     let told = replica.ask(Method::GET, PATH, Vec::new()).await?;
     serde_json::from_value(told).map_err(|_| CommandError::Stranger(replica.endpoint.to_string(), 200))
 }
 
 /// The id of the member that is called so: by its id or by its address. Without a group that is for the replica to say.
-fn member(view: &View, name: &str) -> Result<String, CommandError> {
+fn member(view: &GroupView, name: &str) -> Result<String, CommandError> {
     let is_called_so = |id: &str, address: &str| id == name || address == name;
     let found = view
         .members
@@ -108,14 +109,14 @@ fn member(view: &View, name: &str) -> Result<String, CommandError> {
 }
 
 /// The replica that is asked.
-struct Replica {
+struct AskedReplica {
     client: Client,
     endpoint: Endpoint,
-    tls: Arc<Tls>,
+    tls: Arc<ClientTls>,
     authorization: Option<HeaderValue>,
 }
 
-impl Replica {
+impl AskedReplica {
     fn new(target: &Kubeconfig) -> Result<Self, CommandError> {
         let authorization = target.authorization.as_ref().map(|value| {
             let mut value = HeaderValue::try_from(value).map_err(|_| CommandError::Token)?;
@@ -127,7 +128,7 @@ impl Replica {
         Ok(Self {
             client: Client::new("cluster", ClientSettings::default(), clock, tasks),
             endpoint: Endpoint::parse(&target.server)?,
-            tls: Tls::new(&target.tls())?,
+            tls: ClientTls::new(&target.tls())?,
             authorization: authorization.transpose()?,
         })
     }
@@ -144,11 +145,11 @@ impl Replica {
         if let Some(authorization) = &self.authorization {
             headers.insert(header::AUTHORIZATION, authorization.clone());
         }
-        let call = Call {
+        let call = OutboundCall {
             tls: Some(Arc::clone(&self.tls)),
             timeout: Some(PATIENCE),
             max_body_bytes: Some(MOST_BYTES),
-            ..Call::new(self.endpoint.clone(), request)
+            ..OutboundCall::new(self.endpoint.clone(), request)
         };
         let response = self.client.send(call).await?;
         let code = response.status().as_u16();

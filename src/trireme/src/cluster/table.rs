@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use trireme_edge::replicas::{MemberView, View};
+use trireme_edge::replicas::{GroupView, MemberView};
 
 /// The output of `trireme cluster status`.
-pub(super) fn render(view: &View) -> String {
+pub(super) fn render(view: &GroupView) -> String {
     let mut text = headline(view);
     if !view.members.is_empty() {
         text.push('\n');
@@ -18,7 +18,7 @@ pub(super) fn render(view: &View) -> String {
     text
 }
 
-fn headline(view: &View) -> String {
+fn headline(view: &GroupView) -> String {
     let Some(group) = &view.group else {
         return "This replica is alone: it is in no group and does every duty itself.\n".to_owned();
     };
@@ -49,7 +49,7 @@ fn headline(view: &View) -> String {
     text
 }
 
-fn members(view: &View) -> Vec<Vec<String>> {
+fn members(view: &GroupView) -> Vec<Vec<String>> {
     let mut rows = vec![row(["REPLICA", "ADDRESS", "VERSION", "ROLE", "ALIVE", "DUTIES"])];
     for member in &view.members {
         let held = view
@@ -77,7 +77,7 @@ fn members(view: &View) -> Vec<Vec<String>> {
     rows
 }
 
-fn role(view: &View, member: &MemberView) -> &'static str {
+fn role(view: &GroupView, member: &MemberView) -> &'static str {
     if view.leader.as_ref() == Some(&member.id) {
         "leader"
     } else if member.voter {
@@ -87,7 +87,7 @@ fn role(view: &View, member: &MemberView) -> &'static str {
     }
 }
 
-fn duties(view: &View) -> Vec<Vec<String>> {
+fn duties(view: &GroupView) -> Vec<Vec<String>> {
     let mut rows = vec![row(["DUTY", "HOLDER", "ADDRESS", "TOKEN"])];
     for duty in &view.duties {
         let holder = duty.holder.as_ref();
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    fn view() -> View {
+    fn view() -> GroupView {
         let member = |id: &str, port: u16| MemberView {
             id: id.to_owned(),
             address: format!("10.0.0.1:{port}"),
@@ -147,7 +147,7 @@ mod tests {
             token,
             held: holder == Some("00000000000000aa"),
         };
-        View {
+        GroupView {
             group: Some("blue".to_owned()),
             replica: Some("00000000000000aa".to_owned()),
             leader: Some("00000000000000bb".to_owned()),

@@ -22,7 +22,7 @@ const BACKDATED: Duration = Duration::from_secs(3600);
 
 /// Why a certificate or key is of no use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CertificateError {
+pub(crate) enum CertificateFileError {
     /// It could not be made.
     #[error("certificate or key could not be made or read")]
     Make(#[from] rcgen::Error),
@@ -38,12 +38,12 @@ pub(crate) enum CertificateError {
 }
 
 /// A fresh ECDSA P-256 key.
-pub(super) fn make_key() -> Result<KeyPair, CertificateError> {
+pub(super) fn make_key() -> Result<KeyPair, CertificateFileError> {
     Ok(KeyPair::generate()?)
 }
 
 /// Reads a private key.
-pub(super) fn read_key(pem: &str) -> Result<KeyPair, CertificateError> {
+pub(super) fn read_key(pem: &str) -> Result<KeyPair, CertificateFileError> {
     Ok(KeyPair::from_pem(pem)?)
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Authority {
 
 impl Authority {
     /// A new CA of this name.
-    pub(super) fn make(common_name: &str, now: SystemTime) -> Result<Self, CertificateError> {
+    pub(super) fn make(common_name: &str, now: SystemTime) -> Result<Self, CertificateFileError> {
         let mut params = params(common_name, None, now, AUTHORITY_LIFE);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
@@ -73,10 +73,10 @@ impl Authority {
     }
 
     /// The CA made at an earlier start.
-    pub(super) fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, CertificateError> {
+    pub(super) fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, CertificateFileError> {
         let key = read_key(key_pem)?;
         if !with_certificate(certificate_pem, |certificate| has_key(certificate, &key))? {
-            return Err(CertificateError::OtherKey);
+            return Err(CertificateFileError::OtherKey);
         }
         Ok(Self {
             certificate_pem: certificate_pem.to_owned(),
@@ -96,12 +96,12 @@ impl Authority {
     }
 
     /// Returns true if its time is over.
-    pub(super) fn is_expired(&self, now: SystemTime) -> Result<bool, CertificateError> {
+    pub(super) fn is_expired(&self, now: SystemTime) -> Result<bool, CertificateFileError> {
         with_certificate(&self.certificate_pem, |certificate| expires_before(certificate, now))
     }
 
     /// A certificate and its new key.
-    pub(super) fn issue(&self, leaf: &Leaf, now: SystemTime) -> Result<(String, String), CertificateError> {
+    pub(super) fn issue(&self, leaf: &Leaf, now: SystemTime) -> Result<(String, String), CertificateFileError> {
         let key = make_key()?;
         let mut params = CertificateParams::new(leaf.names.clone())?;
         let about = self::params(leaf.common_name, leaf.organization, now, LEAF_LIFE);
@@ -210,7 +210,7 @@ fn params(common_name: &str, organization: Option<&str>, now: SystemTime, life: 
 pub(super) fn with_certificate<T>(
     pem: &str,
     look: impl FnOnce(&X509Certificate<'_>) -> T,
-) -> Result<T, CertificateError> {
+) -> Result<T, CertificateFileError> {
     let pem: Pem = parse_x509_pem(pem.as_bytes())?.1;
     let certificate = pem.parse_x509()?;
     Ok(look(&certificate))

@@ -15,14 +15,14 @@ pub(super) const PUBLIC: u32 = 0o644;
 /// A file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {path}")]
-pub(crate) struct FileError {
+pub(crate) struct PkiFileError {
     action: &'static str,
     path: PathBuf,
     source: io::Error,
 }
 
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> FileError + 'a {
-    move |source| FileError {
+fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> PkiFileError + 'a {
+    move |source| PkiFileError {
         action,
         path: path.to_owned(),
         source,
@@ -30,27 +30,27 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Fil
 }
 
 /// Makes a directory for its owner alone. One that is there keeps its mode: it may be shared on purpose.
-pub(super) fn make_private_dir(path: &Path) -> Result<(), FileError> {
+pub(super) fn make_private_dir(path: &Path) -> Result<(), PkiFileError> {
     make_dir(path, 0o700)
 }
 
 /// Makes a directory that all may look into. One that is there keeps its mode.
-pub(super) fn make_public_dir(path: &Path) -> Result<(), FileError> {
+pub(super) fn make_public_dir(path: &Path) -> Result<(), PkiFileError> {
     make_dir(path, 0o755)
 }
 
-fn make_dir(path: &Path, mode: u32) -> Result<(), FileError> {
+fn make_dir(path: &Path, mode: u32) -> Result<(), PkiFileError> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(path);
     made.map_err(failed("make directory", path))
 }
 
 /// The text of a file.
-pub(super) fn read(path: &Path) -> Result<String, FileError> {
+pub(super) fn read(path: &Path) -> Result<String, PkiFileError> {
     fs::read_to_string(path).map_err(failed("read", path))
 }
 
 /// The text of a file, `None` if there is none.
-pub(super) fn read_opt(path: &Path) -> Result<Option<String>, FileError> {
+pub(super) fn read_opt(path: &Path) -> Result<Option<String>, PkiFileError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -59,12 +59,12 @@ pub(super) fn read_opt(path: &Path) -> Result<Option<String>, FileError> {
 }
 
 /// Replaces a file: a crash leaves the old or the new one, never a part.
-pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), PkiFileError> {
     replace(path, content, mode).map_err(failed("write", path))
 }
 
 /// Replaces a file unless it already has this content; its mode is set right in both cases.
-pub(super) fn write_if_different(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+pub(super) fn write_if_different(path: &Path, content: &[u8], mode: u32) -> Result<(), PkiFileError> {
     match read_opt(path)? {
         Some(old) if old.as_bytes() == content => {
             fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of", path))

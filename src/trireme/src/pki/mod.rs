@@ -28,9 +28,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub(crate) use certificates::CertificateError;
+pub(crate) use certificates::CertificateFileError;
 use certificates::{Authority, Leaf};
-pub(crate) use files::FileError;
+pub(crate) use files::PkiFileError;
 pub(crate) use init::{InitWanted, init};
 
 /// The common name of what is shown to aggregated API servers, and of its files.
@@ -81,14 +81,14 @@ pub(crate) struct PkiRequest<'a> {
 pub(crate) enum PkiError {
     /// A file could not be read or written.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] PkiFileError),
     /// A certificate or key could not be made or read.
     #[error("{path} is not usable")]
     Certificate {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: CertificateError,
+        source: CertificateFileError,
     },
     /// The CA has expired; only the owner can decide to replace it.
     #[error("the CA {0} has expired; move its directory away to have a new one made")]

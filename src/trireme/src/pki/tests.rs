@@ -157,7 +157,7 @@ fn what_cannot_be_repaired_is_told() {
         matches!(
             error,
             PkiError::Certificate {
-                source: CertificateError::OtherKey,
+                source: CertificateFileError::OtherKey,
                 ..
             }
         ),

@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     /// Where the embedded store, the certificates and the admin kubeconfig live.
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
-    pub(crate) store: Store,
+    pub(crate) store: StoreSettings,
     /// How values are encrypted at rest; `None` not at all.
     pub(crate) encryption: Option<Encryption>,
     /// The group of replicas that this one is in; `None` if it is alone.
@@ -131,7 +131,7 @@ pub(crate) struct Settings {
     /// True if pods may have privileged containers.
     pub(crate) allow_privileged: bool,
     /// Limits of the work taken on.
-    pub(crate) limits: Limits,
+    pub(crate) limits: LimitSettings,
     /// Steps between SIGTERM and the end.
     pub(crate) shutdown: Shutdown,
     /// True if connections are spread over the replicas that there are.
@@ -155,7 +155,7 @@ pub(crate) struct Settings {
     /// What is recorded of requests, and where.
     pub(crate) audit: AuditSettings,
     /// The level and format of the log.
-    pub(crate) log: Log,
+    pub(crate) log: LoggingSettings,
 }
 
 impl Settings {
@@ -198,7 +198,7 @@ pub(crate) struct AdmissionSettings {
 
 /// Where objects are kept.
 #[derive(Debug, Clone)]
-pub(crate) struct Store {
+pub(crate) struct StoreSettings {
     /// Which store.
     pub(crate) kind: StoreKind,
     /// The prefix of every key: a leading slash and no trailing one.
@@ -305,7 +305,7 @@ pub(crate) struct TokenWebhook {
 
 /// Limits of the work taken on.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct LimitSettings {
     /// The time limit of a request that is not a watch.
     pub(crate) request_timeout: Duration,
     /// The least duration of a watch.
@@ -342,7 +342,7 @@ pub(crate) struct Tracing {
 
 /// The level and format of the log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Log {
+pub(crate) struct LoggingSettings {
     /// 0 (info) to 10 (everything).
     pub(crate) verbosity: u8,
     /// The format of a line.

@@ -24,7 +24,10 @@ use super::feature_gates::FeatureGates;
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
-use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Shutdown, Store, StoreKind, Tracing, tracing_file};
+use super::{
+    KeyPairFiles, LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing,
+    tracing_file,
+};
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
@@ -33,7 +36,7 @@ const FILE: &str = "give a file that exists and can be read";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
 pub(super) fn settings(layers: Layers, known: Vec<SettingError>) -> Result<Settings, SettingsErrors> {
-    let mut reader = Reader { layers, errors: known };
+    let mut reader = SettingsReader { layers, errors: known };
     let settings = reader.all();
     let mut errors = reader.errors;
     errors.append(&mut reader.layers.errors);
@@ -44,12 +47,12 @@ pub(super) fn settings(layers: Layers, known: Vec<SettingError>) -> Result<Setti
     }
 }
 
-struct Reader {
+struct SettingsReader {
     layers: Layers,
     errors: Vec<SettingError>,
 }
 
-impl Reader {
+impl SettingsReader {
     fn all(&mut self) -> Settings {
         let feature_gates = self.parsed("feature-gates", FeatureGates::parse);
         let selected = self.parsed("runtime-config", ApiSelection::parse);
@@ -182,9 +185,9 @@ impl Reader {
         Some(Encryption { file, reload })
     }
 
-    fn limits(&mut self) -> Limits {
+    fn limits(&mut self) -> LimitSettings {
         let limit = |text: &str| text.parse::<usize>().ok().map(|count| (count > 0).then_some(count));
-        Limits {
+        LimitSettings {
             request_timeout: self.value("request-timeout", "give a duration above 0, such as 1m", |text| {
                 duration(text).filter(|timeout| !timeout.is_zero())
             }),
@@ -205,8 +208,8 @@ impl Reader {
         }
     }
 
-    fn log(&mut self) -> Log {
-        Log {
+    fn log(&mut self) -> LoggingSettings {
+        LoggingSettings {
             verbosity: self.value("v", "give a level from 0 to 10", |text| {
                 text.parse().ok().filter(|level| *level <= 10)
             }),
@@ -218,13 +221,13 @@ impl Reader {
         }
     }
 
-    fn store(&mut self) -> Store {
+    fn store(&mut self) -> StoreSettings {
         let prefix = self.value("etcd-prefix", "give a path such as /registry", |text| {
             let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty()).collect();
             (!parts.is_empty()).then(|| format!("/{}", parts.join("/")))
         });
         let interval = self.value("etcd-compaction-interval", DURATION, duration);
-        Store {
+        StoreSettings {
             kind: self.store_kind(),
             prefix,
             media_type: self.value("storage-media-type", MEDIA_TYPE, media_type),

@@ -7,8 +7,8 @@ use rand::{rngs::StdRng, seq::IndexedRandom};
 use crate::{
     checks::generate::SLOW,
     history::{
-        DutySample, EventKind, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, SECOND, Sample,
-        SampleRecord, TruthEntry, TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
+        DutySample, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, RecordKind, ReplicaSample, SECOND,
+        SampleRecord, TruthEntry, TruthRecord, Verb, WatchEvent, WatchOpened, WatchRecord,
     },
 };
 
@@ -26,7 +26,7 @@ pub(super) fn places_of(history: &History, client: &str) -> Vec<usize> {
     for (place, record) in history.watches.iter().enumerate() {
         match record {
             WatchRecord::Start(start) => stream = (start.client == client).then_some(start.stream),
-            WatchRecord::Event(event) if Some(event.stream) == stream && event.kind != EventKind::Bookmark => {
+            WatchRecord::Event(event) if Some(event.stream) == stream && event.kind != RecordKind::Bookmark => {
                 places.push(place);
             }
             _ => {}
@@ -36,13 +36,13 @@ pub(super) fn places_of(history: &History, client: &str) -> Vec<usize> {
 }
 
 /// An event that is neither the first of its stream nor beside a bookmark that would tell more.
-pub(super) fn pick(history: &History, rng: &mut StdRng, wanted: fn(&WatchStart, &WatchEvent) -> bool) -> usize {
+pub(super) fn pick(history: &History, rng: &mut StdRng, wanted: fn(&WatchOpened, &WatchEvent) -> bool) -> usize {
     let mut found = Vec::new();
     let mut current = None;
     for (place, record) in history.watches.iter().enumerate() {
         match record {
             WatchRecord::Start(start) => current = Some((start, 0)),
-            WatchRecord::Event(event) if event.kind != EventKind::Bookmark => {
+            WatchRecord::Event(event) if event.kind != RecordKind::Bookmark => {
                 if let Some((start, told)) = &mut current {
                     *told += 1;
                     let followed = matches!(history.watches.get(place + 1), Some(WatchRecord::Event(_)));
@@ -63,7 +63,7 @@ pub(super) fn first_after_a_hop(history: &History, rng: &mut StdRng) -> usize {
         let start = matches!(&history.watches[*place], WatchRecord::Start(start) if start.client == "watch-all");
         let resumes = matches!(&history.watches[*place - 1], WatchRecord::End(_));
         let comes = |place: usize| {
-            matches!(&history.watches[place], WatchRecord::Event(event) if event.kind != EventKind::Bookmark)
+            matches!(&history.watches[place], WatchRecord::Event(event) if event.kind != RecordKind::Bookmark)
         };
         start && resumes && comes(*place + 1) && place + 2 < history.watches.len() && comes(*place + 2)
     });
@@ -77,14 +77,14 @@ pub(super) fn bookmark_before_event(history: &History) -> usize {
         WatchRecord::Event(event) if !event.initial_events_end => Some(event.kind),
         _ => None,
     };
-    let is_event = |place| kind(place).is_some_and(|kind| kind != EventKind::Bookmark);
+    let is_event = |place| kind(place).is_some_and(|kind| kind != RecordKind::Bookmark);
     let mut places = 1..history.watches.len() - 1;
     let found =
-        places.find(|place| kind(*place) == Some(EventKind::Bookmark) && is_event(place - 1) && is_event(place + 1));
+        places.find(|place| kind(*place) == Some(RecordKind::Bookmark) && is_event(place - 1) && is_event(place + 1));
     found.expect("there is such a bookmark")
 }
 
-pub(super) fn samples(history: &mut History) -> impl Iterator<Item = &mut Sample> {
+pub(super) fn samples(history: &mut History) -> impl Iterator<Item = &mut ReplicaSample> {
     history.samples.iter_mut().filter_map(|record| match record {
         SampleRecord::Replica(sample) => Some(sample),
         SampleRecord::Duty(_) => None,

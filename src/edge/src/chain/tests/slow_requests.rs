@@ -49,7 +49,7 @@ impl io::Write for Log {
 async fn slow_app(
     clock: ManualClock,
 ) -> impl Service<actix_http::Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> {
-    let answer = move |exchange: Current, http: actix_web::HttpRequest| {
+    let answer = move |exchange: CurrentExchange, http: actix_web::HttpRequest| {
         let takes = http.headers().get("x-takes").and_then(|value| value.to_str().ok());
         let takes: u64 = takes.and_then(|text| text.parse().ok()).unwrap_or(0);
         exchange.trace.pass(TraceStep::Decoded);

@@ -11,7 +11,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     ResourceLookup, SideEffects,
-    allocate::{AddressAllocator, AllocateError, Held, IpFamily, PortAllocator, ServiceRanges},
+    allocate::{AddressAllocator, AllocateError, HeldAddresses, IpFamily, PortAllocator, ServiceRanges},
     delete_dependent,
     strategy::Reservation,
 };
@@ -25,7 +25,7 @@ use super::{
     ports::{self, NodePortRequest},
 };
 use crate::{
-    settings::Settings,
+    settings::KindSettings,
     values::{struct_mut, text_at},
 };
 
@@ -149,7 +149,7 @@ fn exhausted(what: &str, why: AllocateError) -> ApiError {
 
 impl Allocation {
     /// With the allocators of the settings.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &KindSettings) -> Self {
         Self {
             addresses: settings.addresses.clone(),
             ports: settings.ports.clone(),
@@ -269,8 +269,8 @@ impl Allocation {
 }
 
 /// All that a service holds.
-pub fn held_by_service(object: &Value) -> Held {
-    let mut held = Held::default();
+pub fn held_by_service(object: &Value) -> HeldAddresses {
+    let mut held = HeldAddresses::default();
     if has_address(object) {
         let addresses = cluster_ips(object).into_iter().filter(|ip| *ip != NONE);
         held.addresses.extend(addresses.filter_map(names::parse_ip_sloppy));

@@ -35,12 +35,12 @@ use trireme_registry::{
 
 use crate::{
     kind::Kind,
-    settings::Settings,
+    settings::KindSettings,
     values::{keep_field, struct_mut},
 };
 
 /// The kind's parts.
-pub(crate) fn kind(settings: &Settings) -> Kind {
+pub(crate) fn kind(settings: &KindSettings) -> Kind {
     let strategy = Services {
         addresses: settings.addresses.ranges().clone(),
         ports: settings.ports.range(),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trireme_registry::{
     Strategy as _, WriteContext,
-    allocate::{Held, PortRange, ServiceRanges},
+    allocate::{HeldAddresses, PortRange, ServiceRanges},
     request::UserInfo,
 };
 
@@ -373,13 +373,13 @@ fn services_hold_their_addresses_and_ports() {
         "clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"],
         "ports": [{"port": 53, "nodePort": 30001}, {"port": 53, "nodePort": 30001}]}),
     );
-    let held = Held {
+    let held = HeldAddresses {
         addresses: vec!["10.96.0.7".parse().expect("an address")],
         ports: vec![30001, 30002],
     };
     assert_eq!(allocation::held_by_service(&object), held);
     let headless = service(json!({"clusterIP": "None", "clusterIPs": ["None"]}));
-    assert_eq!(allocation::held_by_service(&headless), Held::default());
+    assert_eq!(allocation::held_by_service(&headless), HeldAddresses::default());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Writes messages, and makes types with tags.
 
-use crate::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+use crate::schema::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
 /// A message in the making.
 #[derive(Debug, Default, Clone)]
@@ -81,7 +81,7 @@ pub(super) fn define(table: &mut TypeTable, name: &str, fields: Vec<(&str, u32, 
         presence: Presence::Pointer,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag,
     });
     table.define(TypeDef {

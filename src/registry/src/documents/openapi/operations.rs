@@ -13,11 +13,11 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(super) struct Path {
     pub(super) path: String,
     pub(super) parameters: Vec<Parameter>,
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<OpenApiOperation>,
 }
 
 /// An operation at a path.
-pub(super) struct Operation {
+pub(super) struct OpenApiOperation {
     /// The HTTP method in lower case.
     pub(super) method: &'static str,
     /// `x-kubernetes-action`.
@@ -59,7 +59,7 @@ pub(super) fn plain_path(path: &str, id: &str, tag: &str, description: &str, ans
     Path {
         path: path.to_owned(),
         parameters: Vec::new(),
-        operations: vec![Operation {
+        operations: vec![OpenApiOperation {
             method: "get",
             action: "",
             id: id.to_owned(),
@@ -165,7 +165,7 @@ impl Operations<'_> {
         }
     }
 
-    fn path(&self, path: &str, namespaced: bool, named: bool, operations: Vec<Operation>) -> Path {
+    fn path(&self, path: &str, namespaced: bool, named: bool, operations: Vec<OpenApiOperation>) -> Path {
         let mut parameters = Vec::new();
         parameters.extend(named.then_some(parameters::NAME));
         parameters.extend(namespaced.then_some(parameters::NAMESPACE));
@@ -177,7 +177,7 @@ impl Operations<'_> {
         }
     }
 
-    fn of_collection(&self) -> Vec<Operation> {
+    fn of_collection(&self) -> Vec<OpenApiOperation> {
         let (resource, own) = (self.resource, self.type_name());
         let mut operations = Vec::new();
         if resource.verbs.contains(Verb::List) {
@@ -207,7 +207,7 @@ impl Operations<'_> {
         operations
     }
 
-    fn list(&self, id: String) -> Operation {
+    fn list(&self, id: String) -> OpenApiOperation {
         let text = format!("list or watch objects of kind {}", self.resource.kind);
         let mut list = self.operation("get", "list", &text, format!("{}List", self.version.type_name));
         list.id = id;
@@ -215,7 +215,7 @@ impl Operations<'_> {
         list
     }
 
-    fn of_item(&self) -> Vec<Operation> {
+    fn of_item(&self) -> Vec<OpenApiOperation> {
         let resource = self.resource;
         let mut operations = self.reads_and_writes(resource.verbs, "", &resource.kind, self.type_name());
         if resource.verbs.contains(Verb::Delete) {
@@ -230,7 +230,7 @@ impl Operations<'_> {
     }
 
     /// GET, PUT and PATCH of the object or of one of its subresources.
-    fn reads_and_writes(&self, verbs: Verbs, suffix: &str, kind: &str, ty: String) -> Vec<Operation> {
+    fn reads_and_writes(&self, verbs: Verbs, suffix: &str, kind: &str, ty: String) -> Vec<OpenApiOperation> {
         let has = |verb| verbs.contains(verb);
         let part = if suffix.is_empty() {
             String::new()
@@ -324,7 +324,7 @@ impl Operations<'_> {
         paths.push(entry);
     }
 
-    fn create_of(&self, suffix: &str, ty: String) -> Operation {
+    fn create_of(&self, suffix: &str, ty: String) -> OpenApiOperation {
         let text = format!(
             "create {} of {}",
             suffix.to_ascii_lowercase(),
@@ -339,7 +339,7 @@ impl Operations<'_> {
         create
     }
 
-    fn connections(&self, subresource: &SubresourceDefinition, suffix: &str) -> Vec<Operation> {
+    fn connections(&self, subresource: &SubresourceDefinition, suffix: &str) -> Vec<OpenApiOperation> {
         let methods: &[&'static str] = match &*subresource.name {
             "proxy" => &["get", "put", "post", "delete", "options", "head", "patch"],
             _ => &["get", "post"],
@@ -359,9 +359,15 @@ impl Operations<'_> {
         methods.iter().map(connect).collect()
     }
 
-    fn operation(&self, method: &'static str, action: &'static str, description: &str, answer: String) -> Operation {
+    fn operation(
+        &self,
+        method: &'static str,
+        action: &'static str,
+        description: &str,
+        answer: String,
+    ) -> OpenApiOperation {
         let resource = self.resource;
-        Operation {
+        OpenApiOperation {
             method,
             action: if action == "create" { "post" } else { action },
             id: self.id(action, &self.scoped("")),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{Object, schema::TypeTable};
 
 use super::{
-    operations::{self, Operation, Path, capital, tag_of_group},
+    operations::{self, OpenApiOperation, Path, capital, tag_of_group},
     parameters::Parameter,
     schemas,
 };
@@ -27,7 +27,7 @@ const PATCHES: [&str; 4] = [
 
 /// The subject of a document.
 #[derive(Clone, Copy)]
-pub(super) enum Subject<'s> {
+pub(super) enum DocumentSubject<'s> {
     /// A group and version with its resources.
     Version(&'s str, &'s str),
     /// A group, of which only the versions can be asked.
@@ -36,11 +36,11 @@ pub(super) enum Subject<'s> {
     Path(&'s str, &'s str, Option<&'s str>),
 }
 
-impl Subject<'_> {
+impl DocumentSubject<'_> {
     fn paths(&self, resources: &[&VersionedResource]) -> Vec<Path> {
         match self {
-            Subject::Version(group, version) => operations::paths(resources, group, version),
-            Subject::Group(group) => {
+            DocumentSubject::Version(group, version) => operations::paths(resources, group, version),
+            DocumentSubject::Group(group) => {
                 let tag = tag_of_group(group);
                 let id = format!("get{}APIGroup", capital(&tag));
                 let answer = Some(format!("{META}.APIGroup"));
@@ -52,7 +52,7 @@ impl Subject<'_> {
                     answer,
                 )]
             }
-            Subject::Path(path, description, answer) => {
+            DocumentSubject::Path(path, description, answer) => {
                 let words = path.split(['/', '-', '.']).filter(|word| !word.is_empty());
                 let id = words.fold("get".to_owned(), |id, word| id + &capital(word));
                 vec![operations::plain_path(
@@ -84,7 +84,7 @@ impl Sources {
 }
 
 /// The OpenAPI 3 document of a subject. `resources` are those that it is about, and others that it names.
-pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &Subject<'_>) -> Value {
+pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &DocumentSubject<'_>) -> Value {
     let paths = subject.paths(resources);
     let kinds = schemas::kinds(resources);
     let components: Object = schemas::reachable(|name| sources.component(name), used_types(&paths))
@@ -107,7 +107,7 @@ pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &
 }
 
 /// The OpenAPI 2 document of all subjects.
-pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: &[Subject<'_>]) -> Value {
+pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: &[DocumentSubject<'_>]) -> Value {
     let paths: Vec<Path> = subjects.iter().flat_map(|subject| subject.paths(resources)).collect();
     let kinds = schemas::kinds(resources);
     let types: Object = schemas::reachable(|name| sources.component_v2(name), used_types(&paths))
@@ -149,7 +149,7 @@ fn used_types(paths: &[Path]) -> Vec<String> {
         .collect()
 }
 
-fn produced(operation: &Operation) -> Vec<&'static str> {
+fn produced(operation: &OpenApiOperation) -> Vec<&'static str> {
     match &operation.answer {
         None => vec!["*/*"],
         Some(_) if operation.action == "list" => vec![JSON, JSON_STREAM, PROTOBUF, PROTOBUF_STREAM, YAML],
@@ -157,7 +157,7 @@ fn produced(operation: &Operation) -> Vec<&'static str> {
     }
 }
 
-fn consumed(operation: &Operation) -> Vec<&'static str> {
+fn consumed(operation: &OpenApiOperation) -> Vec<&'static str> {
     if operation.method == "patch" {
         PATCHES.to_vec()
     } else {
@@ -174,7 +174,7 @@ fn meaning(code: &str) -> &'static str {
     }
 }
 
-fn add_common(entry: &mut Value, operation: &Operation) {
+fn add_common(entry: &mut Value, operation: &OpenApiOperation) {
     if !operation.action.is_empty() {
         entry["x-kubernetes-action"] = json!(operation.action);
     }
@@ -210,7 +210,7 @@ fn v3_parameter(parameter: &Parameter) -> Value {
     entry
 }
 
-fn v3_operation(operation: &Operation) -> Value {
+fn v3_operation(operation: &OpenApiOperation) -> Value {
     let content = |ty: Option<&String>, media_types: &[&str]| -> Object {
         let schema = match ty {
             Some(ty) => json!({"$ref": format!("#/components/schemas/{ty}")}),
@@ -280,7 +280,7 @@ fn v2_parameter(parameter: &Parameter) -> Value {
     entry
 }
 
-fn v2_operation(operation: &Operation) -> Value {
+fn v2_operation(operation: &OpenApiOperation) -> Value {
     let reference = |ty: &str| json!({"$ref": format!("#/definitions/{ty}")});
     let schema = operation
         .answer

@@ -11,7 +11,7 @@ use trireme_machinery::{GroupVersion, Object};
 
 use super::{
     merged, protobuf,
-    render::{self, Subject},
+    render::{self, DocumentSubject},
 };
 use crate::{
     definition::ResourceDefinition,
@@ -154,7 +154,7 @@ impl Documents {
         if let Some(v2) = self.openapi.kept().v2.clone().filter(|v2| v2.hash == hash) {
             return v2;
         }
-        let subjects: Vec<Subject<'_>> = self
+        let subjects: Vec<DocumentSubject<'_>> = self
             .openapi_hashes()
             .keys()
             .filter_map(|path| self.subject(path))
@@ -162,7 +162,7 @@ impl Documents {
             .collect();
         let groups_and_versions = subjects
             .into_iter()
-            .filter(|subject| !matches!(subject, Subject::Path(..)));
+            .filter(|subject| !matches!(subject, DocumentSubject::Path(..)));
         let resources: Vec<&VersionedResource> = self.versions.values().flat_map(|entry| &entry.resources).collect();
         let sources = self.sources(&resources);
         let mut value = render::v2(&resources, &sources, &groups_and_versions.collect::<Vec<_>>());
@@ -178,29 +178,29 @@ impl Documents {
         v2
     }
 
-    fn is_proxied(&self, subject: &Subject<'_>) -> bool {
-        matches!(subject, Subject::Version(group, version) if self.proxied.find(group, version).is_some())
+    fn is_proxied(&self, subject: &DocumentSubject<'_>) -> bool {
+        matches!(subject, DocumentSubject::Version(group, version) if self.proxied.find(group, version).is_some())
     }
 
     /// The subject of a document.
-    fn subject<'s>(&self, path: &'s str) -> Option<Subject<'s>> {
+    fn subject<'s>(&self, path: &'s str) -> Option<DocumentSubject<'s>> {
         if let Some(version) = path.strip_prefix("api/") {
-            return Some(Subject::Version("", version));
+            return Some(DocumentSubject::Version("", version));
         }
         if let Some(rest) = path.strip_prefix("apis/") {
             return Some(match rest.split_once('/') {
-                Some((group, version)) => Subject::Version(group, version),
-                None => Subject::Group(rest),
+                Some((group, version)) => DocumentSubject::Version(group, version),
+                None => DocumentSubject::Group(rest),
             });
         }
         let mut others = OTHER_PATHS.iter();
         let (path, description, answer) = others.find(|(other, ..)| other.trim_matches('/') == path)?;
-        Some(Subject::Path(path, description, *answer))
+        Some(DocumentSubject::Path(path, description, *answer))
     }
 
     /// The resources that the document is about, and those that it names beside them because they have the same source.
-    fn resources_of(&self, subject: &Subject<'_>) -> Vec<&VersionedResource> {
-        let Subject::Version(group, version) = subject else {
+    fn resources_of(&self, subject: &DocumentSubject<'_>) -> Vec<&VersionedResource> {
+        let DocumentSubject::Version(group, version) = subject else {
             return Vec::new();
         };
         let own = self.version(group, version).map_or(&[][..], |entry| &entry.resources);
@@ -214,14 +214,14 @@ impl Documents {
             .collect()
     }
 
-    fn sources_of(&self, subject: &Subject<'_>) -> render::Sources {
+    fn sources_of(&self, subject: &DocumentSubject<'_>) -> render::Sources {
         match subject {
-            Subject::Version(group, version) => {
+            DocumentSubject::Version(group, version) => {
                 let own = self.version(group, version);
                 let own: Vec<&VersionedResource> = own.iter().flat_map(|entry| &entry.resources).collect();
                 self.sources(&own)
             }
-            Subject::Group(_) | Subject::Path(..) => self.sources(&[]),
+            DocumentSubject::Group(_) | DocumentSubject::Path(..) => self.sources(&[]),
         }
     }
 

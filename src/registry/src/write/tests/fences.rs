@@ -4,13 +4,13 @@ use trireme_machinery::Reason;
 
 use super::support::{Bench, Rules, refused, thing};
 use crate::{
-    fence::{Fence, Fences},
+    fence::{Fences, WriteFence},
     own_objects::OwnObjects,
     request::{DeleteOptions, Subresource},
 };
 
 /// Every way in which the server itself writes, under a fence; says how each was refused.
-async fn write_in_every_way(bench: &Bench, fence: &Fence) -> Vec<(Reason, String)> {
+async fn write_in_every_way(bench: &Bench, fence: &WriteFence) -> Vec<(Reason, String)> {
     let things = OwnObjects::new(bench.registry.clone(), "test").under(fence);
     let mut changed = bench.now("a").await.expect("it is there");
     changed["spec"] = json!({ "count": 7 });

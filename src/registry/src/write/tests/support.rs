@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trireme_actors::testkit::TestKit;
 use trireme_machinery::{
     ApiError, GroupResource, GroupVersion, Reason,
-    schema::{Field, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+    schema::{Field, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
 };
 use trireme_storage::Revision;
 
@@ -38,7 +38,7 @@ fn field(name: &str, shape: Shape, presence: Presence) -> Field {
         presence,
         required: false,
         default: None,
-        patch: Patch::default(),
+        patch: PatchStrategy::default(),
         tag: 0,
     }
 }

@@ -8,13 +8,13 @@ use std::{
 use serde_json::Value;
 use trireme_schema::{resources, short_name};
 
-use crate::facts::{Facts, FieldFacts};
+use crate::facts::{FieldData, FieldFacts};
 
 /// The lines of all struct types: those of versions that are served by default, a line `#`, the others.
 ///
 /// # Errors
 /// Fields of which the facts say nothing.
-pub(crate) fn structure(definitions: &BTreeMap<String, Value>, facts: &mut Facts) -> Result<String, String> {
+pub(crate) fn structure(definitions: &BTreeMap<String, Value>, facts: &mut FieldData) -> Result<String, String> {
     let served = served_packages();
     let structs = definitions.iter().filter(|(name, body)| is_struct(name, body));
     let (by_default, others): (Vec<_>, Vec<_>) = structs.partition(|(name, _)| {
@@ -57,7 +57,7 @@ fn write_type(
     out: &mut String,
     name: &str,
     body: &Value,
-    facts: &mut Facts,
+    facts: &mut FieldData,
     places: &BTreeMap<&str, usize>,
 ) -> Result<(), String> {
     let short = short_name(name);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Everything the data files say of fields, by type and field name.
 #[derive(Default)]
-pub(crate) struct Facts {
+pub(crate) struct FieldData {
     fields: HashMap<(String, String), FieldFacts>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct FieldFacts {
     seen: bool,
 }
 
-impl Facts {
+impl FieldData {
     /// Adds the file of generated facts: a type a line, its fields on the lines after it.
     pub(crate) fn read_facts(&mut self, text: &str) {
         let mut current = String::new();

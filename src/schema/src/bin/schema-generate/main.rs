@@ -19,7 +19,7 @@ use std::{
     process::ExitCode,
 };
 
-use facts::Facts;
+use facts::FieldData;
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -101,7 +101,7 @@ fn write_extracted(data: &Path, tree: &Path, version: &str) -> Result<(), Box<dy
 fn derive(data: &Path) -> Result<String, Box<dyn Error>> {
     let read = |name: &str| fs::read_to_string(data.join(name)).map_err(|error| format!("{name}: {error}"));
     let definitions: BTreeMap<String, Value> = serde_json::from_slice(&unpacked(data, DEFINITIONS)?)?;
-    let mut known = Facts::default();
+    let mut known = FieldData::default();
     known.read_facts(&read(FACTS)?);
     known.read_defaults(&read("defaults.txt")?);
     known.read_presence(&read("presence.txt")?);

@@ -2,7 +2,7 @@
 
 use trireme_admission::{AdmissionConfiguration, EnabledPlugins, PluginSettings};
 
-use super::{FILE, Reader, readable};
+use super::{FILE, SettingsReader, readable};
 use crate::kubeconfig;
 use crate::settings::AdmissionSettings;
 use crate::settings::values::list;
@@ -11,7 +11,7 @@ const ENABLE: &str = "enable-admission-plugins";
 const DISABLE: &str = "disable-admission-plugins";
 const CONFIG: &str = "admission-control-config-file";
 
-impl Reader {
+impl SettingsReader {
     pub(super) fn admission(&mut self) -> AdmissionSettings {
         let enabled = self.enabled_plugins();
         let file = self.optional(CONFIG, FILE, readable);

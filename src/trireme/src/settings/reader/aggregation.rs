@@ -1,9 +1,9 @@
 //! The settings of API aggregation.
 
-use super::Reader;
+use super::SettingsReader;
 use crate::settings::AggregationSettings;
 
-impl Reader {
+impl SettingsReader {
     pub(super) fn aggregation(&mut self) -> AggregationSettings {
         let mut flag = |name| self.value(name, "give true or false", |text| text.parse().ok());
         let to_endpoints = flag("enable-aggregator-routing");

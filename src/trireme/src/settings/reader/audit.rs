@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use trireme_audit::{AuditLogFormat, AuditPolicy, BatchSettings, LogSettings, Mode, Throttle, TruncateSettings};
 
-use super::{DURATION, Reader};
+use super::{DURATION, SettingsReader};
 use crate::kubeconfig;
 use crate::settings::audit::{AuditLog, AuditSettings, AuditWebhook};
 use crate::settings::errors::SettingError;
@@ -61,7 +61,7 @@ const WEBHOOK: Flags = Flags {
     version: "audit-webhook-version",
 };
 
-impl Reader {
+impl SettingsReader {
     /// The policy and the backends.
     pub(super) fn audit(&mut self) -> AuditSettings {
         AuditSettings {

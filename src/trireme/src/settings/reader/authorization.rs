@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trireme_auth::{AbacPolicies, AccessReviewVersion, AuthorizerType};
 
-use super::{DURATION, FILE, Reader, readable};
+use super::{DURATION, FILE, SettingsReader, readable};
 use crate::settings::AuthorizationSettings;
 use crate::settings::authorization::{self, AuthorizerSettings, WebhookFlags};
 use crate::settings::errors::SettingError;
@@ -22,7 +22,7 @@ const UNAUTHORIZED_TTL: &str = "authorization-webhook-cache-unauthorized-ttl";
 /// What the file says as well.
 const EXCLUSIVE: [&str; 5] = [MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TTL, UNAUTHORIZED_TTL];
 
-impl Reader {
+impl SettingsReader {
     pub(super) fn authorization(&mut self) -> AuthorizationSettings {
         let abac = self.abac();
         let file = self.optional(CONFIG, FILE, readable);

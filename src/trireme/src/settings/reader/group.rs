@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{FILE, Reader, readable};
+use super::{FILE, SettingsReader, readable};
 use crate::settings::errors::SettingError;
 use crate::settings::values::{list, port};
 use crate::settings::{GroupSettings, PeerFiles};
 
 const ADDRESS: &str = "give HOST:PORT";
 
-impl Reader {
+impl SettingsReader {
     /// `None` for a replica that is alone, and for one whose settings are invalid.
     pub(super) fn group(&mut self) -> Option<GroupSettings> {
         let name = self.value(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
 
-use super::Reader;
+use super::SettingsReader;
 use crate::settings::JwtSettings;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
@@ -24,7 +24,7 @@ const OIDC: [&str; 9] = [
 ];
 const CONFIGURATION: &str = "authentication-config";
 
-impl Reader {
+impl SettingsReader {
     /// `None` without issuers, and if they are refused.
     pub(super) fn jwt(&mut self) -> Option<JwtSettings> {
         let issuer = self.layers.given("service-account-issuer");

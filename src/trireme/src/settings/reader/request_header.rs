@@ -3,13 +3,13 @@
 
 use trireme_auth::FrontProxyHeaders;
 
-use super::{FILE, Reader, readable};
+use super::{FILE, SettingsReader, readable};
 use crate::settings::RequestHeaderSettings;
 
 /// The header without which extension API servers are not told of UIDs.
 const STANDARD_UID: &str = "X-Remote-Uid";
 
-impl Reader {
+impl SettingsReader {
     /// `None` if headers are not believed.
     pub(super) fn request_header(&mut self) -> Option<RequestHeaderSettings> {
         let allowed_names = self.names("requestheader-allowed-names");

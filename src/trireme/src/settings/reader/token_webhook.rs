@@ -4,14 +4,14 @@ use std::path::Path;
 
 use trireme_auth::{TokenReviewVersion, TokenWebhookSettings};
 
-use super::{DURATION, Reader};
+use super::{DURATION, SettingsReader};
 use crate::kubeconfig;
 use crate::settings::TokenWebhook;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
 use crate::settings::values::duration;
 
-impl Reader {
+impl SettingsReader {
     /// `None` without a webhook.
     pub(super) fn token_webhook(&mut self) -> Option<TokenWebhook> {
         let settings = TokenWebhookSettings {
