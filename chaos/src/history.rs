@@ -80,7 +80,7 @@ pub struct Key {
 /// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verb {
+pub enum RecordedVerb {
     /// POST of a new object.
     Create,
     /// GET of one object.
@@ -97,7 +97,7 @@ pub enum Verb {
     Watch,
 }
 
-impl Verb {
+impl RecordedVerb {
     /// Returns true if it may change an object.
     pub fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
@@ -163,7 +163,7 @@ pub struct Op {
     /// The address it was sent to, or [`BALANCER`].
     pub replica: String,
     /// The request.
-    pub verb: Verb,
+    pub verb: RecordedVerb,
     /// Of what; `name` empty for lists.
     pub key: Key,
     /// The `resourceVersion` asked with: the parameter of a read or a watch, the precondition in the object of an update.

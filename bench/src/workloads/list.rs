@@ -55,7 +55,7 @@ struct Listing {
 }
 
 /// One caller; with a limit it goes from page to page, each page an operation.
-struct List<'a> {
+struct ListLoad<'a> {
     session: Session,
     collection: String,
     listing: &'a Listing,
@@ -64,7 +64,7 @@ struct List<'a> {
     seen: u64,
 }
 
-impl List<'_> {
+impl ListLoad<'_> {
     fn call(&self) -> Call {
         let Listing { query, limit, .. } = self.listing;
         let mut path = format!("{}?{query}", self.collection);
@@ -79,7 +79,7 @@ impl List<'_> {
     }
 }
 
-impl LoadOperation for List<'_> {
+impl LoadOperation for ListLoad<'_> {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         let call = self.call();
         let mut counter = Counter::of_names(POD_PREFIX);
@@ -123,7 +123,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     for listing in listings(bench.sizes.pods) {
         for (how, version) in [("rv unset", ""), ("rv=0", "&resourceVersion=0")] {
             let sessions = bench.sessions(listing.at_once).await?;
-            let callers = sessions.into_iter().map(|session| List {
+            let callers = sessions.into_iter().map(|session| ListLoad {
                 session,
                 collection: bench.path("pods"),
                 listing: &listing,

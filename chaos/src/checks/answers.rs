@@ -2,7 +2,7 @@
 //! so each verb can be answered with few of the codes that blame a client.
 
 use super::{Evidence, Violation};
-use crate::history::{History, Op, Outcome, Verb};
+use crate::history::{History, Op, Outcome, RecordedVerb};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let refused = history.ops.iter().enumerate();
@@ -27,14 +27,16 @@ fn is_expected(op: &Op) -> bool {
         // The name is taken; the state that was replaced is another by now.
         409 => op.verb.writes(),
         404 => match op.verb {
-            Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => !op.key.name.is_empty(),
+            RecordedVerb::Get | RecordedVerb::Update | RecordedVerb::Patch | RecordedVerb::Delete => {
+                !op.key.name.is_empty()
+            }
             // The namespaces and resources are there all the time.
-            Verb::Create | Verb::List | Verb::Watch => false,
+            RecordedVerb::Create | RecordedVerb::List | RecordedVerb::Watch => false,
         },
         // The revision is compacted.
-        410 => matches!(op.verb, Verb::List | Verb::Watch),
+        410 => matches!(op.verb, RecordedVerb::List | RecordedVerb::Watch),
         // The test in a JSON patch that counts: somebody else has counted on.
-        422 => op.verb == Verb::Patch && op.increments,
+        422 => op.verb == RecordedVerb::Patch && op.increments,
         _ => false,
     }
 }
@@ -45,11 +47,11 @@ mod tests {
     use crate::checks::generate::generate;
 
     /// One request of each verb, of an object or of a collection.
-    fn answered(verb: Verb, code: u16) -> Op {
+    fn answered(verb: RecordedVerb, code: u16) -> Op {
         let history = generate(0);
         let mut op = history.ops[0].clone();
         op.key.name = match verb {
-            Verb::List | Verb::Watch => String::new(),
+            RecordedVerb::List | RecordedVerb::Watch => String::new(),
             _ => "o".to_owned(),
         };
         (op.verb, op.code, op.outcome, op.increments) = (verb, code, Outcome::of(code), false);
@@ -58,8 +60,8 @@ mod tests {
 
     #[test]
     fn each_verb_has_the_codes_that_may_blame_a_client() {
-        use Verb::{Create, Delete, Get, List, Patch, Update, Watch};
-        let expected: [(Verb, &[u16]); 7] = [
+        use RecordedVerb::{Create, Delete, Get, List, Patch, Update, Watch};
+        let expected: [(RecordedVerb, &[u16]); 7] = [
             (Create, &[409, 429]),
             (Get, &[404, 429]),
             (List, &[410, 429]),
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn only_a_patch_that_counts_may_fail_its_test() {
-        let mut op = answered(Verb::Patch, 422);
+        let mut op = answered(RecordedVerb::Patch, 422);
         assert!(!is_expected(&op));
         op.increments = true;
         assert!(is_expected(&op));

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::history::{
     BALANCER, CacheRecord, FaultRecord, History, Key, ListedItem, Nanos, Op, Outcome, PromisedLimits, Purpose,
-    RecordedPage, Revision, Run, SECOND, TruthEntry, TruthRecord, Verb,
+    RecordedPage, RecordedVerb, Revision, Run, SECOND, TruthEntry, TruthRecord,
 };
 
 pub(crate) const MS: Nanos = SECOND / 1000;
@@ -169,7 +169,7 @@ impl GeneratedWorld {
         (std::cmp::Reverse(effect), client, called, returned)
     }
 
-    fn op(&mut self, pending: &Pending, verb: Verb, key: Key) -> Op {
+    fn op(&mut self, pending: &Pending, verb: RecordedVerb, key: Key) -> Op {
         self.seq += 1;
         Op {
             client: format!("client-{}", pending.client),
@@ -203,24 +203,24 @@ impl GeneratedWorld {
             0..15 => self.get(pending, key),
             15..30 => self.list(pending),
             // Seldom against what is there: a refusal.
-            _ if exists == self.rng.random_bool(0.05) => self.write(pending, Verb::Create, key),
-            30..40 => self.write(pending, Verb::Delete, key),
-            40..70 => self.write(pending, Verb::Update, key),
-            _ => self.write(pending, Verb::Patch, key),
+            _ if exists == self.rng.random_bool(0.05) => self.write(pending, RecordedVerb::Create, key),
+            30..40 => self.write(pending, RecordedVerb::Delete, key),
+            40..70 => self.write(pending, RecordedVerb::Update, key),
+            _ => self.write(pending, RecordedVerb::Patch, key),
         };
         let over = op.returned;
         self.history.ops.push(op);
         over
     }
 
-    fn write(&mut self, pending: &Pending, verb: Verb, key: Key) -> Op {
+    fn write(&mut self, pending: &Pending, verb: RecordedVerb, key: Key) -> Op {
         let mut op = self.op(pending, verb, key.clone());
         let found = self.live.get(&key).cloned();
         let known = self.known.get(&(pending.client, key.clone())).copied();
         let (mut counter, mut allowed) = (found.as_ref().and_then(|found| found.counter), found.is_some());
         match verb {
-            Verb::Create => (counter, allowed) = (Some(0), found.is_none()),
-            Verb::Update => {
+            RecordedVerb::Create => (counter, allowed) = (Some(0), found.is_none()),
+            RecordedVerb::Update => {
                 let (rv, last) = known.unwrap_or((1, None));
                 op.request_rv = Some(rv.to_string());
                 op.increments = true;
@@ -247,12 +247,12 @@ impl GeneratedWorld {
             return op;
         }
         let entry = self.commit(&op, pending.effect, counter, found.as_ref());
-        if verb != Verb::Delete && !unknown {
+        if verb != RecordedVerb::Delete && !unknown {
             (op.uid, op.rv, op.hash) = (Some(entry.uid.clone()), Some(entry.revision), Some(entry.hash));
             self.known
                 .insert((pending.client, key), (entry.revision, entry.counter));
         }
-        if verb == Verb::Delete && !unknown {
+        if verb == RecordedVerb::Delete && !unknown {
             op.uid = found.map(|found| found.uid);
         }
         op
@@ -264,7 +264,7 @@ impl GeneratedWorld {
             revision: self.revision,
             path: path(&op.key),
             key: op.key.clone(),
-            deleted: op.verb == Verb::Delete,
+            deleted: op.verb == RecordedVerb::Delete,
             at,
             ..TruthEntry::default()
         };
@@ -288,9 +288,9 @@ impl GeneratedWorld {
         let replica = REPLICAS[pending.client - CLIENTS];
         let key = key("configmaps", "probes", replica);
         let verb = if self.live.contains_key(&key) {
-            Verb::Patch
+            RecordedVerb::Patch
         } else {
-            Verb::Create
+            RecordedVerb::Create
         };
         let down = replica == VICTIM && pending.returned > FAULT.0 && pending.called < FAULT.1;
         let mut op = self.op(pending, verb, key.clone());
@@ -301,7 +301,7 @@ impl GeneratedWorld {
             let found = self.live.get(&key).cloned();
             let entry = self.commit(&op, pending.effect, None, found.as_ref());
             (op.uid, op.rv, op.hash) = (Some(entry.uid.clone()), Some(entry.revision), Some(entry.hash));
-            let mut read = self.op(pending, Verb::Get, key);
+            let mut read = self.op(pending, RecordedVerb::Get, key);
             (read.purpose, read.replica) = (Purpose::Probe, replica.to_owned());
             (read.uid, read.rv, read.hash) = (op.uid.clone(), op.rv, op.hash);
             (read.called, read.returned) = (op.called, op.returned + MS);
@@ -324,7 +324,7 @@ impl GeneratedWorld {
                 client: 99,
             };
             at += 2 * MS;
-            let mut list = self.op(&pending, Verb::List, all.clone());
+            let mut list = self.op(&pending, RecordedVerb::List, all.clone());
             (list.purpose, list.replica) = (Purpose::Final, replica.to_owned());
             list.rv = Some(self.revision);
             let items = self.state(&all, &BTreeMap::new(), self.revision);

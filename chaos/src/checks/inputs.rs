@@ -9,8 +9,8 @@ use super::{
     promise,
 };
 use crate::history::{
-    FaultRecord, History, Op, Outcome, Purpose, RecordKind, SampleRecord, StreamEnd, TruthEntry, Verb, WatchEvent,
-    WatchOpened, WatchRecord,
+    FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd, TruthEntry,
+    WatchEvent, WatchOpened, WatchRecord,
 };
 
 /// The promises of this run about which nothing was recorded, in words.
@@ -45,14 +45,14 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         1 | 4 => ops(history, |op| op.verb.writes() && op.outcome == Outcome::Ok),
         2 => ops(history, |op| op.verb.writes() && op.outcome == Outcome::Fail),
         3 => entries(ledger, |entry| entry.attempt.is_some()),
-        5 => ops(history, |op| read(op, Verb::Get) && op.request_rv.is_none()),
-        6 => ops(history, |op| read(op, Verb::List) && op.request_rv.is_none()),
+        5 => ops(history, |op| read(op, RecordedVerb::Get) && op.request_rv.is_none()),
+        6 => ops(history, |op| read(op, RecordedVerb::List) && op.request_rv.is_none()),
         7 => ops(history, |op| {
             let at_least = op.request_rv.as_ref().is_some_and(|rv| rv != "0");
-            at_least && (read(op, Verb::Get) || read(op, Verb::List))
+            at_least && (read(op, RecordedVerb::Get) || read(op, RecordedVerb::List))
         }),
         8 => ops(history, |op| {
-            op.verb == Verb::Update && op.outcome == Outcome::Ok && op.request_rv.is_some()
+            op.verb == RecordedVerb::Update && op.outcome == Outcome::Ok && op.request_rv.is_some()
         }),
         9 => ops(history, |op| op.rv.is_some()),
         10 => events(history, |_, event| event.kind != RecordKind::Bookmark),
@@ -80,7 +80,7 @@ fn ops(history: &History, is_judged: impl Fn(&Op) -> bool) -> usize {
     history.ops.iter().filter(|op| is_judged(op)).count()
 }
 
-fn read(op: &Op, verb: Verb) -> bool {
+fn read(op: &Op, verb: RecordedVerb) -> bool {
     op.verb == verb && op.outcome == Outcome::Ok
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::history::{History, Key, Nanos, RecordKind, Revision, TruthEntry, TruthRecord, Verb, WatchRecord};
+use crate::history::{History, Key, Nanos, RecordKind, RecordedVerb, Revision, TruthEntry, TruthRecord, WatchRecord};
 
 /// A change of one key, known from one member or from several.
 #[derive(Debug)]
@@ -224,7 +224,7 @@ fn merge(history: &History) -> (Vec<LedgerEntry<'_>>, Vec<(usize, usize)>) {
 fn attempts(history: &History) -> HashMap<&str, usize> {
     let writes = history.ops.iter().enumerate().filter(|(_, op)| op.verb.writes());
     writes
-        .filter(|(_, op)| op.verb != Verb::Delete)
+        .filter(|(_, op)| op.verb != RecordedVerb::Delete)
         .map(|(index, op)| (op.attempt.as_str(), index))
         .collect()
 }

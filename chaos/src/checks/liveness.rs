@@ -2,8 +2,8 @@
 
 use super::{Evidence, Violation};
 use crate::history::{
-    FaultRecord, FaultResult, History, Nanos, Op, Outcome, Purpose, ReplicaSample, SampleRecord, StreamEnd, Verb,
-    WatchRecord,
+    FaultRecord, FaultResult, History, Nanos, Op, Outcome, Purpose, RecordedVerb, ReplicaSample, SampleRecord,
+    StreamEnd, WatchRecord,
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -186,7 +186,7 @@ fn planned_stops(history: &History) -> Vec<Violation> {
         }
         for (index, op) in history.ops.iter().enumerate() {
             let during = op.called <= fault.until && fault.at <= op.returned;
-            if op.purpose != Purpose::Traffic || op.verb == Verb::Watch || !during {
+            if op.purpose != Purpose::Traffic || op.verb == RecordedVerb::Watch || !during {
                 continue;
             }
             let took = op.returned - op.called;

@@ -6,7 +6,7 @@ use super::{
     Evidence, Ledger, Violation,
     writes::{SeenValue, backwards},
 };
-use crate::history::{BALANCER, Hash, History, Key, Op, Outcome, RecordKind, Revision, Verb, WatchRecord};
+use crate::history::{BALANCER, Hash, History, Key, Op, Outcome, RecordKind, RecordedVerb, Revision, WatchRecord};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = one_state(ledger);
@@ -39,7 +39,7 @@ fn one_state(ledger: &Ledger<'_>) -> Vec<Violation> {
     };
     for (index, op) in history.ops.iter().enumerate() {
         let evidence = Evidence::Op(index);
-        if let (Verb::Get, Outcome::Ok, Some(rv), Some(uid), Some(hash)) =
+        if let (RecordedVerb::Get, Outcome::Ok, Some(rv), Some(uid), Some(hash)) =
             (op.verb, op.outcome, op.rv, &op.uid, op.hash)
         {
             see((&op.key.namespace, &op.key.name, rv), (uid, hash), evidence);
@@ -97,5 +97,8 @@ fn replicas_go_forward(history: &History) -> Vec<Violation> {
 /// Reads that do not ask for a revision of the past. Those without a revision belong to 5 and 6, which are stricter.
 fn is_read_at_one_replica(op: &Op) -> bool {
     let anything = op.request_rv.as_deref() == Some("0") && op.rv_match.as_deref() != Some("Exact");
-    op.replica != BALANCER && op.outcome == Outcome::Ok && anything && matches!(op.verb, Verb::Get | Verb::List)
+    op.replica != BALANCER
+        && op.outcome == Outcome::Ok
+        && anything
+        && matches!(op.verb, RecordedVerb::Get | RecordedVerb::List)
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use porcupine_rs::{CheckResult, Model, Operation, check_operations_timeout};
 
 use super::{Evidence, Ledger, Violation, reads::AnswerAge};
-use crate::history::{Key, Op, Outcome, Revision, Verb};
+use crate::history::{Key, Op, Outcome, RecordedVerb, Revision};
 
 /// A key whose search takes longer is left to the scans.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -78,7 +78,7 @@ impl Model for CompareAndSet {
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut keys: BTreeMap<&Key, Vec<usize>> = BTreeMap::new();
     for (index, op) in ledger.history.ops.iter().enumerate() {
-        if op.verb.writes() || op.verb == Verb::Get {
+        if op.verb.writes() || op.verb == RecordedVerb::Get {
             keys.entry(&op.key).or_default().push(index);
         }
     }
@@ -130,16 +130,18 @@ fn illegal<M: Model<Op = RegisterAccess, Metadata = ()>>(accesses: &[(&Op, Regis
 fn access(ledger: &Ledger<'_>, index: usize) -> Option<RegisterAccess> {
     let op = &ledger.history.ops[index];
     match (op.verb, op.outcome) {
-        (Verb::Get, _) if AnswerAge::of(op) != Some(AnswerAge::Newest) => None,
-        (Verb::Get, Outcome::Ok) => Some(RegisterAccess::Read(op.rv?)),
-        (Verb::Get, Outcome::Fail) if op.code == 404 => Some(RegisterAccess::Read(0)),
-        (Verb::Delete, Outcome::Ok) => Some(RegisterAccess::Delete { surely: true }),
-        (Verb::Delete, Outcome::Unknown) => Some(RegisterAccess::Delete { surely: false }),
-        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Ok) => Some(RegisterAccess::Write {
-            revision: op.rv?,
-            replaces: replaces(op),
-        }),
-        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Unknown) => {
+        (RecordedVerb::Get, _) if AnswerAge::of(op) != Some(AnswerAge::Newest) => None,
+        (RecordedVerb::Get, Outcome::Ok) => Some(RegisterAccess::Read(op.rv?)),
+        (RecordedVerb::Get, Outcome::Fail) if op.code == 404 => Some(RegisterAccess::Read(0)),
+        (RecordedVerb::Delete, Outcome::Ok) => Some(RegisterAccess::Delete { surely: true }),
+        (RecordedVerb::Delete, Outcome::Unknown) => Some(RegisterAccess::Delete { surely: false }),
+        (RecordedVerb::Create | RecordedVerb::Update | RecordedVerb::Patch, Outcome::Ok) => {
+            Some(RegisterAccess::Write {
+                revision: op.rv?,
+                replaces: replaces(op),
+            })
+        }
+        (RecordedVerb::Create | RecordedVerb::Update | RecordedVerb::Patch, Outcome::Unknown) => {
             let place = *ledger.by_attempt.get(op.attempt.as_str())?.first()?;
             Some(RegisterAccess::Write {
                 revision: ledger.entries[place].entry.revision,
@@ -152,7 +154,7 @@ fn access(ledger: &Ledger<'_>, index: usize) -> Option<RegisterAccess> {
 
 fn replaces(op: &Op) -> Option<Revision> {
     match op.verb {
-        Verb::Create => Some(0),
+        RecordedVerb::Create => Some(0),
         _ => op.request_rv.as_ref()?.parse().ok(),
     }
 }

@@ -1,7 +1,7 @@
 //! Invariants 5 and 7 for reads of one object.
 
 use super::{Evidence, Ledger, Violation};
-use crate::history::{Op, Outcome, Revision, Verb};
+use crate::history::{Op, Outcome, RecordedVerb, Revision};
 
 /// The age that an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl AnswerAge {
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let reads = ledger.history.ops.iter().enumerate();
-    let reads = reads.filter(|(_, op)| op.verb == Verb::Get && (op.outcome == Outcome::Ok || op.code == 404));
+    let reads = reads.filter(|(_, op)| op.verb == RecordedVerb::Get && (op.outcome == Outcome::Ok || op.code == 404));
     let wrong = reads.filter_map(|(index, op)| {
         let freshness = AnswerAge::of(op)?;
         let least = freshness.least(ledger, op);

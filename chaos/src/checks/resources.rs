@@ -6,7 +6,7 @@ use super::{
     Evidence, Violation,
     liveness::{installed, replica_samples},
 };
-use crate::history::{FaultRecord, History, Nanos, Outcome, Purpose, Verb};
+use crate::history::{FaultRecord, History, Nanos, Outcome, Purpose, RecordedVerb};
 
 /// Fewer requests say nothing about a percentile.
 const ENOUGH: usize = 100;
@@ -71,8 +71,8 @@ fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<N
     }
     let p99 = |span: &Range<Nanos>| {
         let ops = history.ops.iter();
-        let ops =
-            ops.filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != Verb::Watch);
+        let ops = ops
+            .filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != RecordedVerb::Watch);
         let during = ops.filter(|op| span.contains(&op.called));
         let mut took: Vec<Nanos> = during.map(|op| op.returned - op.called).collect();
         (took.len() >= ENOUGH).then(|| percentile(&mut took, 99))

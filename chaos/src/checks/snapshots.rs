@@ -8,7 +8,7 @@ use super::{
     reads::AnswerAge,
     streams::{self, Stream},
 };
-use crate::history::{Key, ListedItem, Op, Outcome, Purpose, Revision, TruthEntry, Verb};
+use crate::history::{Key, ListedItem, Op, Outcome, Purpose, RecordedVerb, Revision, TruthEntry};
 
 /// A claim: this, and nothing else, existed at `rv`.
 struct Claim<'h> {
@@ -17,13 +17,13 @@ struct Claim<'h> {
     selector: &'h BTreeMap<String, String>,
     rv: Revision,
     /// (namespace, name, uid, revision)
-    items: Vec<Object<'h>>,
+    items: Vec<ModelObject<'h>>,
     /// There are no more items than these.
     whole: bool,
     evidence: Vec<Evidence>,
 }
 
-type Object<'h> = (&'h str, &'h str, &'h str, Revision);
+type ModelObject<'h> = (&'h str, &'h str, &'h str, Revision);
 
 pub(super) fn check(ledger: &Ledger<'_>, streams: &[Stream<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn check(ledger: &Ledger<'_>, streams: &[Stream<'_>]) -> Vec<Violatio
     violations
 }
 
-fn object(item: &ListedItem) -> Object<'_> {
+fn object(item: &ListedItem) -> ModelObject<'_> {
     (&item.namespace, &item.name, &item.uid, item.rv)
 }
 
@@ -42,7 +42,7 @@ fn object(item: &ListedItem) -> Object<'_> {
 fn lists<'h>(ledger: &Ledger<'h>, violations: &mut Vec<Violation>) -> Vec<Claim<'h>> {
     let mut chains: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, op) in ledger.history.ops.iter().enumerate() {
-        if op.verb == Verb::List && op.outcome == Outcome::Ok {
+        if op.verb == RecordedVerb::List && op.outcome == Outcome::Ok {
             let chain = op.list.as_ref().map_or("", |list| list.chain.as_str());
             // Without a chain id a list stands for itself.
             let own = if chain.is_empty() { op.attempt.as_str() } else { "" };
@@ -174,13 +174,13 @@ fn replay<'h>(ledger: &Ledger<'h>, claims: Vec<Claim<'h>>) -> Vec<Violation> {
 
 fn difference(claim: &Claim<'_>, state: &BTreeMap<&str, &TruthEntry>) -> Option<Violation> {
     let selected = state.values().filter(|entry| selects(claim.key, claim.selector, entry));
-    let selected =
-        selected.map(|entry| -> Object<'_> { (&entry.key.namespace, &entry.key.name, &entry.uid, entry.revision) });
+    let selected = selected
+        .map(|entry| -> ModelObject<'_> { (&entry.key.namespace, &entry.key.name, &entry.uid, entry.revision) });
     // A list that was given up half way has the first items, in etcd's order of keys.
     let most = if claim.whole { usize::MAX } else { claim.items.len() };
     let expected: BTreeSet<_> = selected.take(most).collect();
     let found: BTreeSet<_> = claim.items.iter().copied().collect();
-    let sample = |objects: BTreeSet<Object<'_>>| {
+    let sample = |objects: BTreeSet<ModelObject<'_>>| {
         let shown = objects.into_iter().take(3);
         let shown: Vec<_> = shown.map(|(ns, name, _, rv)| format!("{ns}/{name}@{rv}")).collect();
         shown.join(" ")

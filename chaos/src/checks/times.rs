@@ -6,7 +6,7 @@ use super::{
     Evidence, Violation,
     liveness::{failed, installed, replica_samples},
 };
-use crate::history::{FaultRecord, History, Nanos, Purpose, SampleRecord, Verb};
+use crate::history::{FaultRecord, History, Nanos, Purpose, RecordedVerb, SampleRecord};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -51,7 +51,7 @@ impl Wrong<'_> {
         let ops = self.history.ops.iter().enumerate();
         let failed = ops.filter(|(_, op)| {
             let during = op.called <= self.fault.until && self.fault.at <= op.returned;
-            during && op.purpose == Purpose::Traffic && op.verb != Verb::Watch && failed(op)
+            during && op.purpose == Purpose::Traffic && op.verb != RecordedVerb::Watch && failed(op)
         });
         failed.map(|(index, op)| {
             let text = format!("a request of {} failed ({} {})", op.client, op.code, op.error);

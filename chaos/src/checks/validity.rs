@@ -6,7 +6,7 @@ use super::{
     Ledger, inputs,
     liveness::{heals, installed, replica_samples},
 };
-use crate::history::{FaultResult, History, Nanos, Outcome, Purpose, SECOND, Verb};
+use crate::history::{FaultResult, History, Nanos, Outcome, Purpose, RecordedVerb, SECOND};
 
 /// True if a run counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ fn too_little_load(history: &History) -> Vec<String> {
         return vec!["there was no second of steady load before the first fault".to_owned()];
     }
     let answered = history.ops.iter().filter(|op| {
-        let counts = op.purpose == Purpose::Traffic && op.verb != Verb::Watch && op.outcome == Outcome::Ok;
+        let counts = op.purpose == Purpose::Traffic && op.verb != RecordedVerb::Watch && op.outcome == Outcome::Ok;
         counts && (run.warm..until).contains(&op.returned)
     });
     let answered = answered.count() as u64;

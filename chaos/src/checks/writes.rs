@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Evidence, Ledger, Violation};
-use crate::history::{Key, Nanos, Op, Outcome, Revision, Verb};
+use crate::history::{Key, Nanos, Op, Outcome, RecordedVerb, Revision};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = acknowledged(ledger);
@@ -31,7 +31,7 @@ fn acknowledged(ledger: &Ledger<'_>) -> Vec<Violation> {
     let acknowledged = ledger.history.ops.iter().enumerate();
     for (index, op) in acknowledged.filter(|(_, op)| op.verb.writes() && op.outcome == Outcome::Ok) {
         let lost = match (op.verb, op.rv) {
-            (Verb::Delete, _) => (!was_deleted(ledger, op)).then(|| "etcd never saw the deletion".to_owned()),
+            (RecordedVerb::Delete, _) => (!was_deleted(ledger, op)).then(|| "etcd never saw the deletion".to_owned()),
             (_, Some(revision)) => missing_or_other(ledger, op, revision),
             (_, None) => Some("it was acknowledged without a resourceVersion".to_owned()),
         };
@@ -125,7 +125,7 @@ fn causes(ledger: &Ledger<'_>) -> Vec<Violation> {
 fn deletions_have_causes(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut asked: HashMap<&Key, Vec<Nanos>> = HashMap::new();
     for op in &ledger.history.ops {
-        if op.verb == Verb::Delete && op.outcome != Outcome::Fail {
+        if op.verb == RecordedVerb::Delete && op.outcome != Outcome::Fail {
             asked.entry(&op.key).or_default().push(op.called);
         }
     }
@@ -184,7 +184,7 @@ pub(super) fn backwards(mut seen: Vec<SeenValue>, strict: bool) -> Vec<(SeenValu
 /// 4: a write that began after another was acknowledged has the higher revision.
 fn real_time_order(ledger: &Ledger<'_>) -> Vec<Violation> {
     let ops = ledger.history.ops.iter().enumerate();
-    let writes = ops.filter(|(_, op)| op.verb.writes() && op.verb != Verb::Delete);
+    let writes = ops.filter(|(_, op)| op.verb.writes() && op.verb != RecordedVerb::Delete);
     let seen = writes.filter_map(|(index, op)| {
         let landed = || {
             let place = *ledger.by_attempt.get(op.attempt.as_str())?.first()?;
@@ -218,7 +218,7 @@ fn lost_updates(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut replaced: HashMap<(&Key, Revision), usize> = HashMap::new();
     for (index, op) in ledger.history.ops.iter().enumerate() {
-        let conditional = matches!(op.verb, Verb::Update | Verb::Patch) && op.outcome == Outcome::Ok;
+        let conditional = matches!(op.verb, RecordedVerb::Update | RecordedVerb::Patch) && op.outcome == Outcome::Ok;
         let precondition = op.request_rv.as_ref().and_then(|rv| rv.parse::<Revision>().ok());
         let (true, Some(wanted)) = (conditional, precondition) else {
             continue;

@@ -8,7 +8,7 @@ use crate::{
     checks::{Violation, failed, percentile},
     history::{
         BALANCER, CACHED_READERS, DutySample, FaultRecord, History, Nanos, Op, Outcome, Purpose, RecordKind,
-        ReplicaSample, SECOND, SampleRecord, StreamEnd, Verb, WatchRecord,
+        RecordedVerb, ReplicaSample, SECOND, SampleRecord, StreamEnd, WatchRecord,
     },
 };
 
@@ -291,7 +291,7 @@ fn duties_moved(history: &History, fault: &FaultRecord) -> Option<f64> {
 
 /// The requests that figures count: the load, without the requests that open watches.
 pub(super) fn is_load(op: &Op) -> bool {
-    op.purpose == Purpose::Traffic && op.verb != Verb::Watch
+    op.purpose == Purpose::Traffic && op.verb != RecordedVerb::Watch
 }
 
 pub(super) fn seconds(nanos: Nanos) -> f64 {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     checks::{generate::generate, percentile},
-    history::{Outcome, Purpose, SECOND, SampleRecord, Verb},
+    history::{Outcome, Purpose, RecordedVerb, SECOND, SampleRecord},
 };
 
 fn results() -> Vec<ExperimentResult> {
@@ -15,7 +15,7 @@ fn figures_are_those_of_the_history() {
     let mut history = generate(2);
     let fault = history.faults[0].at;
     // The only failures after the fault: one 504, and one second without any answered write.
-    let load = |op: &crate::history::Op| op.purpose == Purpose::Traffic && op.verb != Verb::Watch;
+    let load = |op: &crate::history::Op| op.purpose == Purpose::Traffic && op.verb != RecordedVerb::Watch;
     history
         .ops
         .retain(|op| !(load(op) && op.outcome == Outcome::Unknown && op.returned >= fault));
@@ -25,7 +25,7 @@ fn figures_are_those_of_the_history() {
     let late = history
         .ops
         .iter_mut()
-        .find(|op| load(op) && op.verb == Verb::Get && op.called >= fault);
+        .find(|op| load(op) && op.verb == RecordedVerb::Get && op.called >= fault);
     let late = late.expect("a read after the fault");
     (late.code, late.outcome, late.returned) = (504, Outcome::Unknown, fault + SECOND / 2);
     let figures = Figures::of(&history, &[]);

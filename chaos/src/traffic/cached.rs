@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::desk::{Asked, Asker, Phase};
 use super::objects::ObjectPath;
 use super::wire::Call;
-use crate::history::Verb;
+use crate::history::RecordedVerb;
 
 /// Between two reads of one client.
 const PACE: Duration = Duration::from_millis(200);
@@ -25,12 +25,17 @@ pub(crate) async fn read(mut asker: Asker, place: ObjectPath) {
         }
         let attempt = asker.next_attempt();
         let asked = match turn.is_multiple_of(2) {
-            true => Asked::new(Call::get(from_memory(&place.path())), Verb::Get, place.key(), attempt),
+            true => Asked::new(
+                Call::get(from_memory(&place.path())),
+                RecordedVerb::Get,
+                place.key(),
+                attempt,
+            ),
             false => Asked {
                 page: Some((attempt.clone(), 0)),
                 ..Asked::new(
                     Call::get(from_memory(&collection)),
-                    Verb::List,
+                    RecordedVerb::List,
                     place.resource.key(Some(place.namespace)),
                     attempt,
                 )

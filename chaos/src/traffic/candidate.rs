@@ -18,7 +18,7 @@ use trireme_http::client::Method;
 use super::desk::{Asked, Asker, Phase};
 use super::objects::{ATTEMPT, NAMESPACES};
 use super::wire::Call;
-use crate::history::{Key, Outcome, Verb};
+use crate::history::{Key, Outcome, RecordedVerb};
 
 /// The number of clients that stand for the one election.
 pub(super) const CANDIDATES: u32 = 3;
@@ -76,7 +76,7 @@ pub(super) async fn stand(mut asker: Asker) {
         }
         let attempt = asker.next_attempt();
         let read = asker
-            .ask(Asked::new(Call::get(path()), Verb::Get, key(), attempt))
+            .ask(Asked::new(Call::get(path()), RecordedVerb::Get, key(), attempt))
             .await;
         let found = match (read.outcome, read.code, read.rv()) {
             (Outcome::Ok, _, Some(rv)) => Some((Election::of(&read.body), rv.to_owned())),
@@ -119,9 +119,9 @@ async fn write(asker: &mut Asker, (holder, transitions): (String, u64), over: Op
     let (method, path, verb) = match &over {
         Some(rv) => {
             lease["metadata"]["resourceVersion"] = rv.clone().into();
-            (Method::PUT, path(), Verb::Update)
+            (Method::PUT, path(), RecordedVerb::Update)
         }
-        None => (Method::POST, collection(), Verb::Create),
+        None => (Method::POST, collection(), RecordedVerb::Create),
     };
     let call = Call::with_body(method, path, "application/json", lease.to_string());
     let mut asked = Asked::new(call, verb, key(), attempt);

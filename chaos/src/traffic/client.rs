@@ -11,7 +11,7 @@ use super::desk::{Answered, Asked, Asker, Phase, revision};
 use super::objects::{BATCH, COLOUR, COUNT, ObjectEdit, ObjectPath, Resource};
 use super::plan::{How, Plan, RequestedFreshness, Scope, Step};
 use super::wire::Call;
-use crate::history::{Outcome, Revision, Verb};
+use crate::history::{Outcome, RecordedVerb, Revision};
 
 /// The most attempts at a count that meets a conflict.
 const COUNT_ATTEMPTS: usize = 5;
@@ -82,7 +82,7 @@ impl TrafficClient {
 
     async fn create(&mut self, place: &ObjectPath, batch: Option<String>) {
         let change = ObjectEdit { batch, ..self.draw() };
-        let asked = Asked::new(change.create(place), Verb::Create, place.key(), change.attempt);
+        let asked = Asked::new(change.create(place), RecordedVerb::Create, place.key(), change.attempt);
         self.ask(place, asked).await;
     }
 
@@ -98,7 +98,7 @@ impl TrafficClient {
             None => place.path(),
         };
         let attempt = self.asker.next_attempt();
-        let mut asked = Asked::new(Call::get(path), Verb::Get, place.key(), attempt);
+        let mut asked = Asked::new(Call::get(path), RecordedVerb::Get, place.key(), attempt);
         asked.request_rv = rv;
         self.ask(place, asked).await
     }
@@ -125,7 +125,7 @@ impl TrafficClient {
         for page in 0.. {
             let mut asked = Asked::new(
                 Call::get(path),
-                Verb::List,
+                RecordedVerb::List,
                 scope.resource.key(scope.namespace),
                 String::new(),
             );
@@ -175,9 +175,9 @@ impl TrafficClient {
         };
         let change = self.draw();
         let (call, verb) = match (how, &over) {
-            (How::Update, Some(over)) => (change.update(place, over), Verb::Update),
-            (How::JsonPatch, _) => (change.json_patch(place, None), Verb::Patch),
-            (_, over) => (change.merge_patch(place, over.as_deref()), Verb::Patch),
+            (How::Update, Some(over)) => (change.update(place, over), RecordedVerb::Update),
+            (How::JsonPatch, _) => (change.json_patch(place, None), RecordedVerb::Patch),
+            (_, over) => (change.merge_patch(place, over.as_deref()), RecordedVerb::Patch),
         };
         let mut asked = Asked::new(call, verb, place.key(), change.attempt);
         asked.request_rv = over;
@@ -199,9 +199,9 @@ impl TrafficClient {
                 ..self.draw()
             };
             let (call, verb) = match how {
-                How::Update => (change.update(place, over), Verb::Update),
-                How::JsonPatch => (change.json_patch(place, Some(count)), Verb::Patch),
-                How::MergePatch | How::BlindMergePatch => (change.merge_patch(place, Some(over)), Verb::Patch),
+                How::Update => (change.update(place, over), RecordedVerb::Update),
+                How::JsonPatch => (change.json_patch(place, Some(count)), RecordedVerb::Patch),
+                How::MergePatch | How::BlindMergePatch => (change.merge_patch(place, Some(over)), RecordedVerb::Patch),
             };
             let mut asked = Asked::new(call, verb, place.key(), change.attempt);
             asked.request_rv = (how != How::JsonPatch).then(|| over.to_owned());
@@ -219,7 +219,7 @@ impl TrafficClient {
             method: Method::DELETE,
             ..Call::get(place.path())
         };
-        let asked = Asked::new(call, Verb::Delete, place.key(), attempt);
+        let asked = Asked::new(call, RecordedVerb::Delete, place.key(), attempt);
         self.ask(place, asked).await;
     }
 
@@ -233,7 +233,7 @@ impl TrafficClient {
             method: Method::DELETE,
             ..Call::get(path)
         };
-        let asked = Asked::new(call, Verb::Delete, resource.key(Some(namespace)), attempt);
+        let asked = Asked::new(call, RecordedVerb::Delete, resource.key(Some(namespace)), attempt);
         let (op, answered) = self.asker.ask_unrecorded(asked).await;
         let deleted: BTreeMap<String, Option<String>> = match op.outcome {
             Outcome::Ok => answered

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 use crate::history::{
-    Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, Recorder, Revision, Verb, payload_hash,
+    Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, RecordedVerb, Recorder, Revision, payload_hash,
 };
 
 /// The orders to everyone who makes load.
@@ -86,7 +86,7 @@ impl Desk {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) call: Call,
-    pub(crate) verb: Verb,
+    pub(crate) verb: RecordedVerb,
     pub(crate) key: Key,
     /// The id that the request carries; drawn anew for each.
     pub(crate) attempt: String,
@@ -100,7 +100,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// A request about which there is nothing more to say.
-    pub(crate) fn new(call: Call, verb: Verb, key: Key, attempt: String) -> Self {
+    pub(crate) fn new(call: Call, verb: RecordedVerb, key: Key, attempt: String) -> Self {
         Self {
             call,
             verb,

@@ -8,7 +8,7 @@ use super::desk::{Answered, Asked, Asker, Desk};
 use super::objects::{NAMESPACES, ObjectEdit, ObjectPath, Resource};
 use super::wire::{Address, Call};
 use super::{Addresses, asker};
-use crate::history::{CacheRecord, Outcome, Purpose, Revision, Verb};
+use crate::history::{CacheRecord, Outcome, Purpose, RecordedVerb, Revision};
 
 /// Writes and reads everything at each replica, then reads all of it at each. The load must have ended.
 pub async fn record_the_end(desk: &Desk, addresses: &Addresses, seed: u64) {
@@ -58,7 +58,7 @@ async fn record_cache(desk: &Desk, asker: &mut Asker, resource: Resource, addres
 async fn list(asker: &mut Asker, resource: Resource, query: &str) -> Answered {
     let attempt = asker.next_attempt();
     let call = Call::get(format!("{}{query}", resource.collection(None)));
-    let mut asked = Asked::new(call, Verb::List, resource.key(None), attempt.clone());
+    let mut asked = Asked::new(call, RecordedVerb::List, resource.key(None), attempt.clone());
     asked.request_rv = (!query.is_empty()).then(|| "0".to_owned());
     asked.page = Some((attempt, 0));
     asker.ask(asked).await
@@ -86,7 +86,7 @@ async fn touch(asker: &mut Asker, place: &ObjectPath, rng: &mut StdRng) {
     let change = ObjectEdit::draw(rng, asker.next_attempt());
     let asked = Asked::new(
         change.merge_patch(place, None),
-        Verb::Patch,
+        RecordedVerb::Patch,
         place.key(),
         change.attempt,
     );
@@ -97,7 +97,12 @@ async fn touch(asker: &mut Asker, place: &ObjectPath, rng: &mut StdRng) {
 async fn read(asker: &mut Asker, place: &ObjectPath) {
     let attempt = asker.next_attempt();
     asker
-        .ask(Asked::new(Call::get(place.path()), Verb::Get, place.key(), attempt))
+        .ask(Asked::new(
+            Call::get(place.path()),
+            RecordedVerb::Get,
+            place.key(),
+            attempt,
+        ))
         .await;
 }
 
@@ -106,7 +111,7 @@ pub(super) async fn make_counter(asker: &mut Asker, place: &ObjectPath) -> Resul
     let attempt = asker.next_attempt();
     let mut change = ObjectEdit::draw(&mut StdRng::seed_from_u64(0), attempt);
     change.count = Some(0);
-    let asked = Asked::new(change.create(place), Verb::Create, place.key(), change.attempt);
+    let asked = Asked::new(change.create(place), RecordedVerb::Create, place.key(), change.attempt);
     match asker.ask(asked).await {
         made if made.outcome == Outcome::Ok || made.code == 409 => Ok(()),
         refused => Err(format!("{}: {}", refused.code, refused.body)),

@@ -18,8 +18,8 @@ use super::objects::COLOUR;
 use super::plan::Scope;
 use super::wire::{Address, Call, HttpReply, Protocol};
 use crate::history::{
-    CacheRecord, Key, ListedItem, Outcome, RecordKind, Revision, StreamEnd, Verb, WatchEnd, WatchEvent, WatchOpened,
-    WatchRecord,
+    CacheRecord, Key, ListedItem, Outcome, RecordKind, RecordedVerb, Revision, StreamEnd, WatchEnd, WatchEvent,
+    WatchOpened, WatchRecord,
 };
 
 /// Between two attempts to open a stream.
@@ -136,7 +136,12 @@ impl WatchFollower {
 
     async fn read_state(&mut self) {
         let attempt = self.asker.next_attempt();
-        let mut asked = Asked::new(Call::get(self.path("limit=0")), Verb::List, self.key(), attempt.clone());
+        let mut asked = Asked::new(
+            Call::get(self.path("limit=0")),
+            RecordedVerb::List,
+            self.key(),
+            attempt.clone(),
+        );
         asked.selector = self.selector();
         asked.page = Some((attempt, 0));
         let answered = self.asker.ask(asked).await;

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::desk::{Asked, Asker, Desk, Phase};
 use super::objects::{ObjectEdit, ObjectPath};
 use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
-use crate::history::{DutySample, Outcome, ReplicaSample, SampleRecord, Verb};
+use crate::history::{DutySample, Outcome, RecordedVerb, ReplicaSample, SampleRecord};
 use crate::world::{Part, World, total};
 
 /// Between two looks.
@@ -115,14 +115,19 @@ pub(crate) async fn probe(mut asker: Asker, place: ObjectPath, mut rng: rand::rn
         ticks.tick().await;
         let change = ObjectEdit::draw(&mut rng, asker.next_attempt());
         let (call, verb) = match exists {
-            true => (change.merge_patch(&place, None), Verb::Patch),
-            false => (change.create(&place), Verb::Create),
+            true => (change.merge_patch(&place, None), RecordedVerb::Patch),
+            false => (change.create(&place), RecordedVerb::Create),
         };
         let written = asker.ask(Asked::new(call, verb, place.key(), change.attempt)).await;
         exists |= written.outcome == Outcome::Ok || written.code == 409;
         let attempt = asker.next_attempt();
         asker
-            .ask(Asked::new(Call::get(place.path()), Verb::Get, place.key(), attempt))
+            .ask(Asked::new(
+                Call::get(place.path()),
+                RecordedVerb::Get,
+                place.key(),
+                attempt,
+            ))
             .await;
     }
 }

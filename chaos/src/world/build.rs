@@ -13,7 +13,7 @@ use super::replica::{PeerPort, Surroundings, WorldReplica};
 use super::run_dir::RunDir;
 use super::settings::{WorldSettings, WorldTarget};
 use super::wall_clock::WallClocks;
-use super::{Authority, Part, Probe, World, WorldError, compose, etcd, replica};
+use super::{Part, Probe, World, WorldAuthority, WorldError, compose, etcd, replica};
 
 impl World {
     /// Builds and starts everything, and returns when a request through the load balancer is answered. Must be called
@@ -71,7 +71,7 @@ impl World {
         };
         let replicas = replicas(&settings, &pki, wall_clocks.as_ref(), &run_dir, &members, &mut links)?;
         let backends: Vec<SocketAddr> = replicas.iter().map(|replica| replica.linked).collect();
-        let ca = Authority {
+        let ca = WorldAuthority {
             pem: pki.ca_pem().to_owned(),
             file: pki.ca_file(),
         };

@@ -99,7 +99,7 @@ pub struct World {
     links: Links,
     /// The Compose project of the containers, if there are any.
     _project: Option<Project>,
-    ca: Authority,
+    ca: WorldAuthority,
     probe: Probe,
     settings: WorldSettings,
     dir: RunDir,
@@ -107,7 +107,7 @@ pub struct World {
 
 /// The certificate of the CA that signed every serving certificate.
 #[derive(Debug)]
-struct Authority {
+struct WorldAuthority {
     pem: String,
     file: PathBuf,
 }

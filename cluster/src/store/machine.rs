@@ -17,7 +17,7 @@ use crate::core::{GroupState, ReplicaId};
 use crate::raft::{Node, RaftTypes, Response};
 
 type Entry = openraft::Entry<RaftTypes>;
-type Meta = SnapshotMeta<ReplicaId, Node>;
+type RaftMeta = SnapshotMeta<ReplicaId, Node>;
 
 /// The state as of the last log entry that was applied.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ impl Applied {
 /// A snapshot as it stands in the file: the state as JSON text within JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StoredSnapshot {
-    pub(super) meta: Meta,
+    pub(super) meta: RaftMeta,
     data: String,
 }
 
@@ -118,7 +118,7 @@ impl RaftSnapshotBuilder<RaftTypes> for StateMachine {
         let applied = self.now();
         let data = serde_json::to_string(&applied.group).map_err(|error| read_error(&error))?;
         let last = applied.last.map_or_else(String::new, |last| last.to_string());
-        let meta = Meta {
+        let meta = RaftMeta {
             last_log_id: applied.last,
             last_membership: applied.membership.clone(),
             snapshot_id: last,
@@ -160,7 +160,7 @@ impl RaftStateMachine<RaftTypes> for StateMachine {
 
     async fn install_snapshot(
         &mut self,
-        meta: &Meta,
+        meta: &RaftMeta,
         snapshot: Box<Cursor<Vec<u8>>>,
     ) -> Result<(), StorageError<ReplicaId>> {
         let data = String::from_utf8(snapshot.into_inner()).map_err(|error| read_error(&error))?;

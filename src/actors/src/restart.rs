@@ -56,12 +56,12 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 
 /// The deaths of the present window.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RestartBudget {
     policy: RestartPolicy,
     deaths: VecDeque<Instant>,
 }
 
-impl Budget {
+impl RestartBudget {
     pub(crate) fn new(policy: RestartPolicy) -> Self {
         Self {
             policy,

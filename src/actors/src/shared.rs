@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
 
-use crate::actor::{Actor, Envelope, Receive, Shell, post, post_stop};
+use crate::actor::{Actor, MessageEnvelope, Receive, Shell, post, post_stop};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
 use crate::vitals::{ActorState, Vitals};
 
@@ -41,7 +41,7 @@ impl<A: Actor> ActorShared<A> {
         }
         match (self.vitals.state(), self.address.load().as_deref()) {
             (ActorState::Running, Some(address)) => {
-                post(address, Envelope::new(message, reply, &self.vitals));
+                post(address, MessageEnvelope::new(message, reply, &self.vitals));
                 Ok(())
             }
             _ => Err(NoteError::Restarting),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::actor::{Actor, ExitGuard, InstanceLife, Shell, post_stop};
-use crate::restart::{Budget, Fatal, OnFatal};
+use crate::restart::{Fatal, OnFatal, RestartBudget};
 use crate::shared::ActorShared;
 
 /// The parent of one actor.
@@ -40,7 +40,7 @@ impl<A: Actor> Parent<A> {
 
     async fn watch(self, exits: mpsc::UnboundedSender<String>, mut deaths: mpsc::UnboundedReceiver<String>) {
         let vitals = Arc::clone(&self.shared.vitals);
-        let mut budget = Budget::new(vitals.entry.restart);
+        let mut budget = RestartBudget::new(vitals.entry.restart);
         // `exits` is held here, so there is always a next death to wait for.
         while let Some(cause) = deaths.recv().await {
             if vitals.stopping.is_cancelled() {

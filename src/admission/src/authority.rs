@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use trireme_cel::{Authorizer, Check, CheckObject, Decision, ResourceCheck};
+use trireme_cel::{AuthorizerCheck, CheckAuthorizer, CheckDecision, CheckObject, ResourceCheck};
 use trireme_registry::{Attributes, request::UserInfo};
 
 use crate::{matching, permissions::Permissions};
@@ -23,8 +23,8 @@ pub(crate) struct RequestAuthority<'a> {
 
 #[derive(Default)]
 struct Answers {
-    decided: HashMap<String, Decision>,
-    open: Vec<Check>,
+    decided: HashMap<String, CheckDecision>,
+    open: Vec<AuthorizerCheck>,
 }
 
 impl<'a> RequestAuthority<'a> {
@@ -52,7 +52,7 @@ impl<'a> RequestAuthority<'a> {
         }
     }
 
-    async fn decide(&self, check: &Check) -> Decision {
+    async fn decide(&self, check: &AuthorizerCheck) -> CheckDecision {
         match &check.service_account {
             Some((namespace, name)) => {
                 let user = service_account(namespace, name);
@@ -67,8 +67,8 @@ impl<'a> RequestAuthority<'a> {
     }
 }
 
-impl Authorizer for RequestAuthority<'_> {
-    fn authorize(&self, check: &Check) -> Decision {
+impl CheckAuthorizer for RequestAuthority<'_> {
+    fn authorize(&self, check: &AuthorizerCheck) -> CheckDecision {
         let key = key(check);
         if let Some(decision) = self.answers().decided.get(&key) {
             return decision.clone();
@@ -79,12 +79,12 @@ impl Authorizer for RequestAuthority<'_> {
             return decision;
         }
         self.answers().open.push(check.clone());
-        Decision::default()
+        CheckDecision::default()
     }
 }
 
 /// Everything that a check says.
-fn key(check: &Check) -> String {
+fn key(check: &AuthorizerCheck) -> String {
     format!("{check:?}")
 }
 
@@ -100,8 +100,8 @@ fn service_account(namespace: &str, name: &str) -> UserInfo {
 }
 
 /// `authorizer.requestResource`: the resource of the request.
-pub(crate) fn request_resource(attributes: &Attributes) -> Check {
-    Check {
+pub(crate) fn request_resource(attributes: &Attributes) -> AuthorizerCheck {
+    AuthorizerCheck {
         object: CheckObject::Resource(Box::new(ResourceCheck {
             group: attributes.resource.group.to_string(),
             resource: attributes.resource.resource.to_string(),
@@ -110,6 +110,6 @@ pub(crate) fn request_resource(attributes: &Attributes) -> Check {
             name: attributes.name.clone(),
             ..ResourceCheck::default()
         })),
-        ..Check::default()
+        ..AuthorizerCheck::default()
     }
 }

@@ -56,4 +56,4 @@ pub use image_policy_webhook::{ImagePolicySettings, ImageReviewer};
 pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
-pub use trireme_cel::{Check, CheckObject, Decision};
+pub use trireme_cel::{AuthorizerCheck, CheckDecision, CheckObject};

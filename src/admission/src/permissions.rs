@@ -1,7 +1,7 @@
 //! The question that plugins ask of the authorizers.
 
 use futures_util::future::BoxFuture;
-use trireme_cel::{Check, Decision};
+use trireme_cel::{AuthorizerCheck, CheckDecision};
 use trireme_registry::request::UserInfo;
 
 /// An access to objects that a plugin asks about.
@@ -31,5 +31,5 @@ pub trait Permissions: Send + Sync + 'static {
     fn allow<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, bool>;
 
     /// The decision about a check that an expression makes.
-    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a Check) -> BoxFuture<'a, Decision>;
+    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a AuthorizerCheck) -> BoxFuture<'a, CheckDecision>;
 }

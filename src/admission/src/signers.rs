@@ -150,7 +150,7 @@ impl Admission for SignerPermission {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trireme_cel::{Check, Decision};
+    use trireme_cel::{AuthorizerCheck, CheckDecision};
 
     use super::*;
 
@@ -164,8 +164,8 @@ mod tests {
             std::future::ready(allowed).boxed()
         }
 
-        fn decide<'a>(&'a self, _: &'a UserInfo, _: &'a Check) -> BoxFuture<'a, Decision> {
-            std::future::ready(Decision::default()).boxed()
+        fn decide<'a>(&'a self, _: &'a UserInfo, _: &'a AuthorizerCheck) -> BoxFuture<'a, CheckDecision> {
+            std::future::ready(CheckDecision::default()).boxed()
         }
     }
 

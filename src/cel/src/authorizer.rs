@@ -8,14 +8,14 @@ use std::fmt;
 use trireme_machinery::selector::{FieldSelector, LabelSelector};
 
 /// Answers whether a user may do something.
-pub trait Authorizer: Sync {
+pub trait CheckAuthorizer: Sync {
     /// The decision about a check.
-    fn authorize(&self, check: &Check) -> Decision;
+    fn authorize(&self, check: &AuthorizerCheck) -> CheckDecision;
 }
 
 /// An authorizer that lives as long as the evaluation.
 #[derive(Clone, Copy)]
-pub struct AuthorizerRef<'v>(pub &'v dyn Authorizer);
+pub struct AuthorizerRef<'v>(pub &'v dyn CheckAuthorizer);
 
 impl fmt::Debug for AuthorizerRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +25,7 @@ impl fmt::Debug for AuthorizerRef<'_> {
 
 /// A check, complete once it has a verb.
 #[derive(Debug, Clone, Default)]
-pub struct Check {
+pub struct AuthorizerCheck {
     /// The verb that is asked for.
     pub verb: String,
     /// The service account that is asked about instead of the user of the request: namespace and name.
@@ -69,7 +69,7 @@ pub struct ResourceCheck {
 
 /// The answer of an authorizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct CheckDecision {
     /// It is allowed.
     pub allowed: bool,
     /// Why.
@@ -78,7 +78,7 @@ pub struct Decision {
     pub error: Option<String>,
 }
 
-impl Check {
+impl AuthorizerCheck {
     pub(crate) const fn type_name(&self) -> &'static str {
         match self.object {
             CheckObject::Nothing => "kubernetes.authorization.Authorizer",

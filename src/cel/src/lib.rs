@@ -30,7 +30,7 @@ mod tests;
 mod types;
 mod value;
 
-pub use authorizer::{Authorizer, AuthorizerRef, Check, CheckObject, Decision, ResourceCheck};
+pub use authorizer::{AuthorizerCheck, AuthorizerRef, CheckAuthorizer, CheckDecision, CheckObject, ResourceCheck};
 pub use cache::ProgramCache;
 pub use environment::{AdmissionVariables, Environment};
 pub use error::{CompileError, Issue};
@@ -40,4 +40,4 @@ pub use meter::{Budget, EvalError, MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNT
 pub use program::{Evaluated, Program, authority, compile};
 pub use syntax::{is_identifier, selects_field};
 pub use types::Type;
-pub use value::{Authority, Cidr, Fields, Key, LazyFields, List, Map, Opaque, Text, Value};
+pub use value::{AuthorizerValue, Cidr, LazyFields, List, Map, MapEntries, MapKey, Opaque, Text, Value};

@@ -15,7 +15,7 @@ use crate::{
         StructExpression,
     },
     types::Type,
-    value::{Fields, Key, Map, Text, Value},
+    value::{Map, MapEntries, MapKey, Text, Value},
 };
 
 /// A step of a plan.
@@ -258,12 +258,12 @@ impl Planner<'_> {
             });
         }
         let pair = |entry: &EntryNode| {
-            let key = as_constant(&entry.key).as_ref().and_then(Key::of)?;
+            let key = as_constant(&entry.key).as_ref().and_then(MapKey::of)?;
             Some((key, as_constant(&entry.value)?)).filter(|_| !entry.optional)
         };
         Ok(match nodes.iter().map(pair).collect::<Option<_>>() {
             Some(entries) => {
-                let fields = Fields { name: None, entries };
+                let fields = MapEntries { name: None, entries };
                 PlanNode::Constant(Value::Map(Map::Made(Arc::new(fields))))
             }
             None => PlanNode::Map(nodes),

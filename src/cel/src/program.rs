@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    authorizer::{Authorizer, AuthorizerRef, Check},
+    authorizer::{AuthorizerCheck, AuthorizerRef, CheckAuthorizer},
     check,
     environment::Environment,
     error::{CompileError, Issue},
@@ -12,7 +12,7 @@ use crate::{
     plan::{self, PlanNode},
     syntax::{self, MAX_DEPTH, SyntaxError, ast::Expression},
     types::Type,
-    value::{Authority, Opaque, Value},
+    value::{AuthorizerValue, Opaque, Value},
 };
 
 /// The most characters of an expression (cel-go's `expressionSizeCodePointLimit`).
@@ -91,9 +91,9 @@ impl Program {
 }
 
 /// The value of the variable `authorizer`, and with a resource that of `authorizer.requestResource`.
-pub fn authority<'v>(authorizer: &'v dyn Authorizer, check: Check) -> Value<'v> {
+pub fn authority<'v>(authorizer: &'v dyn CheckAuthorizer, check: AuthorizerCheck) -> Value<'v> {
     let authorizer = AuthorizerRef(authorizer);
-    Value::Opaque(Opaque::Authority(Arc::new(Authority { authorizer, check })))
+    Value::Opaque(Opaque::Authority(Arc::new(AuthorizerValue { authorizer, check })))
 }
 
 fn checked(environment: &Environment, expression: &str) -> Result<(Expression, Type), CompileError> {

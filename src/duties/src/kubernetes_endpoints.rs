@@ -22,14 +22,14 @@ const RETRY: Duration = Duration::from_secs(1);
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(2);
 
 /// This replica's address, announced for as long as it is not withdrawn.
-pub struct Presence {
+pub struct AddressPresence {
     announced: AnnouncedAddresses,
     address: IpAddr,
     renewing: TaskHandle,
     clock: Clock,
 }
 
-impl Presence {
+impl AddressPresence {
     /// Spawns the task that announces the address again and again.
     pub fn announce(system: &ActorSystem, announced: AnnouncedAddresses, address: IpAddr) -> Self {
         let (clock, ours) = (system.clock().clone(), announced.clone());

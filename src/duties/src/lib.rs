@@ -39,7 +39,7 @@ pub use flow::{DesiredFlowObject, FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
 pub use identity::{ExpiredIdentities, ReplicaIdentity, keep_identity};
 pub use keep::{Reconciler, SingleKey, SingleKeyController, keep};
-pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
+pub use kubernetes_endpoints::{AddressPresence, KubernetesEndpoints};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;

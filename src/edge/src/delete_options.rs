@@ -74,7 +74,7 @@ pub(crate) fn from_body(
             return Err(ApiError::bad_request(text));
         }
     };
-    let fields = Fields(fields);
+    let fields = DecodedOptions(fields);
     let api_version = fields.text("apiVersion")?.unwrap_or_default();
     let kind = fields.text("kind")?.unwrap_or_default();
     let known = api_version.is_empty()
@@ -233,9 +233,9 @@ impl RequestedDeletion {
 }
 
 /// The fields of the decoded object.
-struct Fields<'a>(&'a trireme_machinery::Object);
+struct DecodedOptions<'a>(&'a trireme_machinery::Object);
 
-impl<'a> Fields<'a> {
+impl<'a> DecodedOptions<'a> {
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
@@ -278,12 +278,12 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    fn object(&self, name: &str) -> Result<Option<Fields<'a>>, ApiError> {
+    fn object(&self, name: &str) -> Result<Option<DecodedOptions<'a>>, ApiError> {
         self.get(name)
             .map(|value| {
                 value
                     .as_object()
-                    .map(Fields)
+                    .map(DecodedOptions)
                     .ok_or_else(|| mismatch(name, value, "v1.Preconditions"))
             })
             .transpose()

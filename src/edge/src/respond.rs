@@ -16,7 +16,7 @@ use trireme_registry::documents::Document;
 
 use crate::{
     exchange::Exchange,
-    negotiation::{self, Format},
+    negotiation::{self, ResponseFormat},
     status, wire,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn refused(exchange: &Exchange, error: ApiError) -> HttpResponse {
 /// An answer with a value in it, whose type is what protobuf goes by.
 pub(crate) fn value(
     exchange: &Exchange,
-    format: Format,
+    format: ResponseFormat,
     code: StatusCode,
     ty: Option<MessageType<'_>>,
     value: &Value,
@@ -55,9 +55,9 @@ pub(crate) fn value(
         trail.note_value(value);
     }
     match format {
-        Format::Json => written(exchange, code, value.to_string().into()),
-        Format::Yaml => bytes(format, code, yaml::encode(value).into()),
-        Format::Protobuf => {
+        ResponseFormat::Json => written(exchange, code, value.to_string().into()),
+        ResponseFormat::Yaml => bytes(format, code, yaml::encode(value).into()),
+        ResponseFormat::Protobuf => {
             let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
             let enveloped =
                 wire::message(ty, value).map(|message| framing::enveloped(text("apiVersion"), text("kind"), &message));
@@ -75,8 +75,8 @@ pub(crate) fn json_value(exchange: &Exchange, code: StatusCode, value: &Value) -
 }
 
 /// An answer with a document of discovery in it.
-pub(crate) fn document(exchange: &Exchange, format: Format, document: &Document) -> HttpResponse {
-    if format == Format::Json {
+pub(crate) fn document(exchange: &Exchange, format: ResponseFormat, document: &Document) -> HttpResponse {
+    if format == ResponseFormat::Json {
         return json(exchange, StatusCode::OK, document.body.clone());
     }
     let read = serde_json::from_slice(&document.body).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) fn document(exchange: &Exchange, format: Format, document: &Document)
 }
 
 /// An answer with an encoded value in it.
-pub(crate) fn bytes(format: Format, code: StatusCode, bytes: Bytes) -> HttpResponse {
+pub(crate) fn bytes(format: ResponseFormat, code: StatusCode, bytes: Bytes) -> HttpResponse {
     HttpResponse::build(code)
         .insert_header((header::CONTENT_TYPE, format.media_type()))
         .message_body(BoxBody::new(bytes))
@@ -111,7 +111,7 @@ fn written(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse 
     } else {
         bytes
     };
-    self::bytes(Format::Json, code, bytes)
+    self::bytes(ResponseFormat::Json, code, bytes)
 }
 
 /// An answer in plain text.

@@ -16,7 +16,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    negotiation::{self, Format},
+    negotiation::{self, ResponseFormat},
     wire,
 };
 
@@ -107,7 +107,7 @@ fn code_of(error: &ApiError) -> StatusCode {
 /// The form of errors for a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ErrorStyle {
-    pub(crate) format: Format,
+    pub(crate) format: ResponseFormat,
     pub(crate) pretty: bool,
     /// The type of `Status`, if protobuf can be written.
     pub(crate) status_type: Option<MessageType<'static>>,
@@ -142,19 +142,19 @@ pub(crate) fn response(error: &ApiError, style: ErrorStyle) -> HttpResponse {
 }
 
 /// A `Status` as the client wants to read it, or else as JSON.
-fn body(status: &Value, style: ErrorStyle) -> (Format, Vec<u8>) {
+fn body(status: &Value, style: ErrorStyle) -> (ResponseFormat, Vec<u8>) {
     match (style.format, style.status_type) {
-        (Format::Protobuf, Some(ty)) => {
+        (ResponseFormat::Protobuf, Some(ty)) => {
             if let Ok(bytes) = protobuf::encode_enveloped(ty.table, ty.id, status) {
-                return (Format::Protobuf, bytes);
+                return (ResponseFormat::Protobuf, bytes);
             }
         }
-        (Format::Yaml, _) => return (Format::Yaml, yaml::encode(status).into_bytes()),
+        (ResponseFormat::Yaml, _) => return (ResponseFormat::Yaml, yaml::encode(status).into_bytes()),
         _ => {}
     }
     let json = status.to_string().into_bytes();
     (
-        Format::Json,
+        ResponseFormat::Json,
         if style.pretty { negotiation::indent(&json) } else { json },
     )
 }

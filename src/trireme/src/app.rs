@@ -15,7 +15,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_audit::AuditSink;
-use trireme_duties::{Presence, ReplicaIdentity};
+use trireme_duties::{AddressPresence, ReplicaIdentity};
 use trireme_http::server::RunningServer;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
@@ -63,7 +63,7 @@ pub(crate) struct App {
     edge: RunningServer,
     spans: Option<OtlpSpans>,
     audit: AuditSink,
-    presence: Option<Presence>,
+    presence: Option<AddressPresence>,
     shutdown: Shutdown,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_admission::{Check, CheckObject, Decision as CelDecision, PermissionRequest, Permissions};
+use trireme_admission::{AuthorizerCheck, CheckDecision as CelDecision, CheckObject, PermissionRequest, Permissions};
 use trireme_auth::{
     AbacPolicies, AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _,
     AuthorizerChain, AuthorizerType, BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer,
@@ -147,7 +147,7 @@ impl Permissions for ChainPermissions {
         Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
     }
 
-    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a Check) -> BoxFuture<'a, CelDecision> {
+    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a AuthorizerCheck) -> BoxFuture<'a, CelDecision> {
         let mut selectors = RequestSelectors::default();
         let wanted = match &check.object {
             CheckObject::Resource(resource) => {

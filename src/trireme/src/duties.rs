@@ -8,10 +8,10 @@ use trireme_actors::ActorSystem;
 use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
-    BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
-    ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector, KubernetesEndpoints,
-    KubernetesService, NamespaceDeletion, Presence, RepairReservations, ReplicaIdentity, Reservations, RootCaPublisher,
-    SingleKeyController, SystemNamespaces, SystemPriorityClasses,
+    AddressPresence, BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange,
+    DesiredFlowObject, ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector,
+    KubernetesEndpoints, KubernetesService, NamespaceDeletion, RepairReservations, ReplicaIdentity, Reservations,
+    RootCaPublisher, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_flow::BootstrapObject;
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
@@ -49,7 +49,7 @@ type DutyLeases = Vec<(Duty, LeaseWatch)>;
 /// The components that have been started.
 pub(crate) struct Started {
     /// This replica's address among those that pods are led to, if it has one.
-    pub(crate) presence: Option<Presence>,
+    pub(crate) presence: Option<AddressPresence>,
     /// The lease of each duty.
     pub(crate) leases: DutyLeases,
 }
@@ -149,7 +149,7 @@ impl Duties<'_> {
     }
 
     /// Says that this replica is there, and keeps what others have said.
-    fn start_presence(&self, begun: &mut DutyLeases) -> Result<Option<Presence>, ResourcesError> {
+    fn start_presence(&self, begun: &mut DutyLeases) -> Result<Option<AddressPresence>, ResourcesError> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), self.identity.clone());
         begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));
@@ -159,7 +159,7 @@ impl Duties<'_> {
         };
         let slices = registry(&self.served.director, "discovery.k8s.io", "endpointslices")?;
         let (announced, port) = (self.announced.clone(), self.settings.secure_port);
-        let presence = Presence::announce(self.system, announced.clone(), address);
+        let presence = AddressPresence::announce(self.system, announced.clone(), address);
         let endpoints = self.core("endpoints")?;
         begun.push(self.keep(SingleKeyController(KubernetesEndpoints::new(
             endpoints, slices, announced, address, port,

@@ -7,7 +7,7 @@ use rand::Rng;
 use super::{GeneratedWorld, MS, Pending, REPLICAS, item, key};
 use crate::{
     checks::ledger::selects,
-    history::{BALANCER, Key, ListedItem, Op, Outcome, RecordedPage, Revision, Verb},
+    history::{BALANCER, Key, ListedItem, Op, Outcome, RecordedPage, RecordedVerb, Revision},
 };
 
 impl GeneratedWorld {
@@ -45,7 +45,7 @@ impl GeneratedWorld {
     }
 
     pub(super) fn get(&mut self, pending: &Pending, key: Key) -> Op {
-        let mut op = self.op(pending, Verb::Get, key.clone());
+        let mut op = self.op(pending, RecordedVerb::Get, key.clone());
         let revision = self.freshness(&mut op);
         let newest = self
             .log
@@ -65,7 +65,7 @@ impl GeneratedWorld {
     /// All pages of a list but the last are recorded here.
     pub(super) fn list(&mut self, pending: &Pending) -> Op {
         let namespace = ["", "a", "a-b"][self.rng.random_range(0..3)];
-        let mut first = self.op(pending, Verb::List, key("configmaps", namespace, ""));
+        let mut first = self.op(pending, RecordedVerb::List, key("configmaps", namespace, ""));
         if self.rng.random_bool(0.3) {
             first.selector.insert("tier".to_owned(), "front".to_owned());
         }

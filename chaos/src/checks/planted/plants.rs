@@ -14,8 +14,8 @@ use super::secrets::PlantedSecret;
 use crate::{
     checks::generate::{FAULT, MS, SLOW, VICTIM},
     history::{
-        History, LateWrite, Nanos, Op, Outcome, Purpose, RecordKind, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
-        WatchEvent, WatchRecord,
+        History, LateWrite, Nanos, Op, Outcome, Purpose, RecordKind, RecordedVerb, SECOND, StreamEnd, TruthEntry,
+        TruthRecord, WatchEvent, WatchRecord,
     },
 };
 
@@ -62,7 +62,7 @@ pub(super) const PLANTS: &[Plant] = &[
     plant(1, "a lost deletion", |history, _| {
         let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
-        history.ops.push(secret.op(1, Verb::Delete, "planted-delete"));
+        history.ops.push(secret.op(1, RecordedVerb::Delete, "planted-delete"));
     }),
     plant(
         1,
@@ -84,7 +84,7 @@ pub(super) const PLANTS: &[Plant] = &[
     }),
     plant(3, "a double effect", |history, _| {
         let secret = PlantedSecret::new(history, 0);
-        let (write, mut again) = (secret.create(), secret.write(1, Verb::Update).truth);
+        let (write, mut again) = (secret.create(), secret.write(1, RecordedVerb::Update).truth);
         again.attempt.clone_from(&write.truth.attempt);
         write.into(history);
         history.truth.push(TruthRecord::Entry(again));
@@ -92,14 +92,14 @@ pub(super) const PLANTS: &[Plant] = &[
     plant(3, "a deletion that nobody asked for", |history, _| {
         let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
-        let mut gone = secret.write(1, Verb::Delete).truth;
+        let mut gone = secret.write(1, RecordedVerb::Delete).truth;
         (gone.deleted, gone.attempt) = (true, None);
         history.truth.push(TruthRecord::Entry(gone));
     }),
     plant(4, "writes against the order of time", |history, _| {
         let (one, other) = (PlantedSecret::new(history, 0), PlantedSecret::new(history, 1));
-        let first = one.write(2, Verb::Create);
-        let mut late = other.write(1, Verb::Create);
+        let first = one.write(2, RecordedVerb::Create);
+        let mut late = other.write(1, RecordedVerb::Create);
         (late.op.called, late.op.returned) = (first.op.returned + MS, first.op.returned + 2 * MS);
         first.into(history);
         late.into(history);
@@ -180,13 +180,17 @@ pub(super) const PLANTS: &[Plant] = &[
     plant(8, "an update of something else than it meant", |history, _| {
         let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
-        secret.write(1, Verb::Patch).into(history);
+        secret.write(1, RecordedVerb::Patch).into(history);
         secret.update(2, 0).into(history);
     }),
     plant(8, "a counter that lost an increment", |history, _| {
         let secret = PlantedSecret::new(history, 0);
         for (moment, counter) in [(0, 0), (1, 1), (2, 1)] {
-            let verb = if moment == 0 { Verb::Create } else { Verb::Patch };
+            let verb = if moment == 0 {
+                RecordedVerb::Create
+            } else {
+                RecordedVerb::Patch
+            };
             let mut write = secret.write(moment, verb);
             write.op.increments = moment > 0;
             write.truth.counter = Some(counter);
@@ -326,7 +330,12 @@ pub(super) const PLANTS: &[Plant] = &[
     plant(15, "others that wait beside slow watchers", |history, _| {
         history.faults.push(slow_watchers());
         let during = |op: &&mut Op| op.purpose == Purpose::Traffic && (SLOW.0..SLOW.1).contains(&op.called);
-        for op in history.ops.iter_mut().filter(during).filter(|op| op.verb == Verb::Get) {
+        for op in history
+            .ops
+            .iter_mut()
+            .filter(during)
+            .filter(|op| op.verb == RecordedVerb::Get)
+        {
             op.returned += 300 * MS;
         }
     }),
@@ -393,7 +402,8 @@ pub(super) const PLANTS: &[Plant] = &[
         }
     }),
     plant(31, "a request that is refused for nothing", |history, _| {
-        let read = |op: &&mut Op| op.verb == Verb::List && op.outcome == Outcome::Ok && op.purpose == Purpose::Traffic;
+        let read =
+            |op: &&mut Op| op.verb == RecordedVerb::List && op.outcome == Outcome::Ok && op.purpose == Purpose::Traffic;
         let op = history.ops.iter_mut().find(read).expect("a list");
         (op.code, op.outcome, op.rv, op.list) = (403, Outcome::Fail, None, None);
     }),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::{
     checks::generate::{MS, key, path},
     history::{
-        BALANCER, History, Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, Revision, TruthEntry,
-        TruthRecord, Verb,
+        BALANCER, History, Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, RecordedVerb, Revision,
+        TruthEntry, TruthRecord,
     },
 };
 
@@ -51,7 +51,7 @@ impl PlantedSecret {
     }
 
     /// A read or a write around the moment with this number, as if it had no precondition.
-    pub(super) fn op(&self, moment: usize, verb: Verb, attempt: &str) -> Op {
+    pub(super) fn op(&self, moment: usize, verb: RecordedVerb, attempt: &str) -> Op {
         let (revision, at) = self.moments[moment];
         let read = !verb.writes();
         Op {
@@ -79,7 +79,7 @@ impl PlantedSecret {
         }
     }
 
-    pub(super) fn write(&self, moment: usize, verb: Verb) -> SecretWrite {
+    pub(super) fn write(&self, moment: usize, verb: RecordedVerb) -> SecretWrite {
         let (revision, at) = self.moments[moment];
         let attempt = format!("planted-{}-{moment}", self.key.name);
         let truth = TruthEntry {
@@ -98,12 +98,12 @@ impl PlantedSecret {
     }
 
     pub(super) fn create(&self) -> SecretWrite {
-        self.write(0, Verb::Create)
+        self.write(0, RecordedVerb::Create)
     }
 
     /// An update at a moment of what was written at an earlier one.
     pub(super) fn update(&self, moment: usize, replaces: usize) -> SecretWrite {
-        let mut write = self.write(moment, Verb::Update);
+        let mut write = self.write(moment, RecordedVerb::Update);
         write.op.request_rv = Some(self.revision(replaces).to_string());
         write
     }
@@ -114,7 +114,7 @@ impl PlantedSecret {
 
     /// A read after one moment that shows the state of another.
     pub(super) fn read(&self, moment: usize, shows: usize, request_rv: Option<Revision>) -> Op {
-        let mut op = self.op(moment, Verb::Get, &format!("planted-read-{moment}"));
+        let mut op = self.op(moment, RecordedVerb::Get, &format!("planted-read-{moment}"));
         (op.rv, op.hash) = (Some(self.revision(shows)), Some(self.revision(shows)));
         op.request_rv = request_rv.map(|rv| rv.to_string());
         op
@@ -123,7 +123,7 @@ impl PlantedSecret {
     /// A list after one moment that shows the state of another.
     pub(super) fn list(&self, moment: usize, shows: usize, request_rv: Option<Revision>) -> Op {
         let mut op = self.read(moment, shows, request_rv);
-        (op.verb, op.uid, op.hash) = (Verb::List, None, None);
+        (op.verb, op.uid, op.hash) = (RecordedVerb::List, None, None);
         op.key = key("secrets", "", "");
         op.list = Some(RecordedPage {
             chain: format!("planted-{moment}"),

@@ -33,7 +33,7 @@ use super::process::Process;
 use super::replica::WorldReplica;
 use super::run_dir::RunDir;
 use super::settings::WorldSettings;
-use super::{Authority, Probe, World, WorldError};
+use super::{Probe, World, WorldAuthority, WorldError};
 
 pub(super) use project::Project;
 
@@ -175,7 +175,7 @@ impl Parts {
 }
 
 /// Has certificates and keys made, and believes their CA.
-async fn certificates(project: &Project, parts: &mut Parts, dir: &RunDir) -> Result<Authority, WorldError> {
+async fn certificates(project: &Project, parts: &mut Parts, dir: &RunDir) -> Result<WorldAuthority, WorldError> {
     let pki = parts.take(PKI, PKI.to_owned())?;
     // It may be over before anybody has seen its process.
     pki.spawn()?;
@@ -186,7 +186,7 @@ async fn certificates(project: &Project, parts: &mut Parts, dir: &RunDir) -> Res
     let file = project.volume(PKI).await?.join("ca.crt");
     let pem = fs::read_to_string(&file).map_err(WorldError::io(format!("read {}", file.display())))?;
     let file = dir.write("ca.crt", &pem)?;
-    Ok(Authority { pem, file })
+    Ok(WorldAuthority { pem, file })
 }
 
 fn members(parts: &mut Parts, plan: &NetworkPlan) -> Result<Vec<Member>, WorldError> {

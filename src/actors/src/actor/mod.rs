@@ -23,7 +23,7 @@ use crate::restart::panic_text;
 use crate::topology::ActorKind;
 use crate::vitals::Vitals;
 
-pub(crate) use shell::{Envelope, ExitGuard, Shell, post, post_stop};
+pub(crate) use shell::{ExitGuard, MessageEnvelope, Shell, post, post_stop};
 
 /// The state of an actor. It is made by a factory on its arbiter and never leaves it, so it need not be `Send`.
 pub trait Actor: Sized + Unpin + 'static {
@@ -193,7 +193,7 @@ impl<A: Actor> Myself<A> {
             return Err(Gone);
         }
         let address = self.address.upgrade().ok_or(Gone)?;
-        post(&address, Envelope::new(message, reply, &self.life.vitals));
+        post(&address, MessageEnvelope::new(message, reply, &self.life.vitals));
         Ok(())
     }
 }

@@ -22,14 +22,14 @@ use crate::vitals::{Queued, Vitals};
 const TURNS_BEFORE_YIELD: u32 = 32;
 
 /// A message on its way.
-pub(crate) struct Envelope<M: Message> {
+pub(crate) struct MessageEnvelope<M: Message> {
     message: M,
     reply: Reply<M::Reply>,
     queued: Queued,
     span: Span,
 }
 
-impl<M: Message> Envelope<M> {
+impl<M: Message> MessageEnvelope<M> {
     pub(crate) fn new(message: M, reply: Reply<M::Reply>, vitals: &Arc<Vitals>) -> Self {
         Self {
             message,
@@ -40,7 +40,7 @@ impl<M: Message> Envelope<M> {
     }
 }
 
-impl<M: Message> actix::Message for Envelope<M> {
+impl<M: Message> actix::Message for MessageEnvelope<M> {
     type Result = ();
 }
 
@@ -53,7 +53,7 @@ impl actix::Message for StopMessage {
 
 /// Puts a message into a mailbox. The bound is the permit in front of it, so actix's own limit is left aside.
 #[expect(clippy::disallowed_methods, reason = "the permit in front is the bound")]
-pub(crate) fn post<A, M>(address: &actix::Addr<Shell<A>>, envelope: Envelope<M>)
+pub(crate) fn post<A, M>(address: &actix::Addr<Shell<A>>, envelope: MessageEnvelope<M>)
 where
     A: Receive<M>,
     M: Message,
@@ -161,15 +161,15 @@ impl<A: Actor> actix::Actor for Shell<A> {
     }
 }
 
-impl<A, M> actix::Handler<Envelope<M>> for Shell<A>
+impl<A, M> actix::Handler<MessageEnvelope<M>> for Shell<A>
 where
     A: Receive<M>,
     M: Message,
 {
     type Result = ();
 
-    fn handle(&mut self, envelope: Envelope<M>, context: &mut Self::Context) {
-        let Envelope {
+    fn handle(&mut self, envelope: MessageEnvelope<M>, context: &mut Self::Context) {
+        let MessageEnvelope {
             message,
             reply,
             queued,

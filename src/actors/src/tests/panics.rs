@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::worker::{self, Block, Count, Fail, Io, Panic, Worker};
-use crate::restart::Budget;
+use crate::restart::RestartBudget;
 use crate::testkit::{TestKit, eventually, run, run_in_real_time};
 use crate::topology::FIVE_A_MINUTE;
 use crate::{ActorState, AskError, Caller, Clock, Handle};
@@ -160,9 +160,9 @@ fn a_factory_that_panics_is_charged_too() {
 
 #[test]
 fn pauses_grow_and_old_deaths_are_forgiven() {
-    let mut budget = Budget::new(FIVE_A_MINUTE);
+    let mut budget = RestartBudget::new(FIVE_A_MINUTE);
     let start = Clock::system().now();
-    let pauses = |budget: &mut Budget, at: Duration, count: usize| -> Vec<Option<u128>> {
+    let pauses = |budget: &mut RestartBudget, at: Duration, count: usize| -> Vec<Option<u128>> {
         (0..count)
             .map(|_| budget.charge(start + at).map(|pause| pause.as_millis()))
             .collect()
@@ -170,7 +170,7 @@ fn pauses_grow_and_old_deaths_are_forgiven() {
     let first = [Some(0), Some(50), Some(100), Some(200), Some(400)];
     assert_eq!(pauses(&mut budget, Duration::ZERO, 5), first);
     assert_eq!(pauses(&mut budget, Duration::from_secs(59), 1), [None]);
-    let mut budget = Budget::new(FIVE_A_MINUTE);
+    let mut budget = RestartBudget::new(FIVE_A_MINUTE);
     assert_eq!(pauses(&mut budget, Duration::ZERO, 5), first);
     assert_eq!(pauses(&mut budget, Duration::from_secs(60), 5), first);
 }

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use serde_json::Value;
-use trireme_cel::{Activation, Check, authority};
+use trireme_cel::{Activation, AuthorizerCheck, authority};
 use trireme_machinery::ApiError;
 use trireme_registry::{Attributes, request::Subresource};
 
@@ -93,7 +93,7 @@ impl<'a> PolicyInput<'a> {
             .with_json("object", self.object)
             .with_json("oldObject", self.old_object)
             .with_json("params", params)
-            .with_value("authorizer", authority(self.authority, Check::default()))
+            .with_value("authorizer", authority(self.authority, AuthorizerCheck::default()))
             .with_value(
                 "authorizer.requestResource",
                 authority(self.authority, request_resource(self.attributes)),

@@ -99,7 +99,9 @@ fn operation_of(operation: &CelValue<'_>) -> Result<Value, String> {
     fields.insert("op".to_owned(), json!(""));
     fields.insert("path".to_owned(), json!(""));
     for (key, value) in &made.entries {
-        let trireme_cel::Key::String(name) = key else { continue };
+        let trireme_cel::MapKey::String(name) = key else {
+            continue;
+        };
         if name.as_str() == "value" {
             let type_name = value.kind().to_string();
             if type_name == "Object" || type_name.starts_with("Object.") {
@@ -135,7 +137,7 @@ fn validate_type_names(value: &CelValue<'_>, path: &str) -> Result<(), String> {
             }
             for (key, field) in &made.entries {
                 match (key, made.name.is_some()) {
-                    (trireme_cel::Key::String(name), true) => {
+                    (trireme_cel::MapKey::String(name), true) => {
                         validate_type_names(field, &format!("{path}.{}", name.as_str()))?;
                     }
                     _ => validate_type_names(field, path)?,

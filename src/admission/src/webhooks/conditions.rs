@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use trireme_cel::{
-    Activation, AdmissionVariables, Authorizer, Budget, Check, Environment, EvalError, MATCH_CONDITIONS_BUDGET,
-    Program, authority,
+    Activation, AdmissionVariables, AuthorizerCheck, Budget, CheckAuthorizer, Environment, EvalError,
+    MATCH_CONDITIONS_BUDGET, Program, authority,
 };
 
 /// The conditions of a webhook.
@@ -55,13 +55,18 @@ impl MatchConditions {
     }
 
     /// Evaluates the conditions of a request, given as it is in a review. `resource` is what the request is for.
-    pub(super) fn evaluate(&self, request: &Value, authorizer: &dyn Authorizer, resource: Check) -> ConditionOutcome {
+    pub(super) fn evaluate(
+        &self,
+        request: &Value,
+        authorizer: &dyn CheckAuthorizer,
+        resource: AuthorizerCheck,
+    ) -> ConditionOutcome {
         let object = |name: &str| request.get(name).unwrap_or(&Value::Null);
         let activation = Activation::new()
             .with_json("object", object("object"))
             .with_json("oldObject", object("oldObject"))
             .with_json("request", request)
-            .with_value("authorizer", authority(authorizer, Check::default()))
+            .with_value("authorizer", authority(authorizer, AuthorizerCheck::default()))
             .with_value("authorizer.requestResource", authority(authorizer, resource));
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
         let mut errors = Vec::new();
@@ -101,16 +106,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use trireme_cel::Decision;
+    use trireme_cel::CheckDecision;
 
     /// Allows to get, and nothing else.
     struct Reader;
 
-    impl Authorizer for Reader {
-        fn authorize(&self, check: &Check) -> Decision {
-            Decision {
+    impl CheckAuthorizer for Reader {
+        fn authorize(&self, check: &AuthorizerCheck) -> CheckDecision {
+            CheckDecision {
                 allowed: format!("{check:?}").contains("\"get\""),
-                ..Decision::default()
+                ..CheckDecision::default()
             }
         }
     }
@@ -123,7 +128,7 @@ mod tests {
                 .map(|text| json!({"name": "n", "expression": text}))
                 .collect();
             let request = json!({"operation": "CREATE", "object": {"data": {"a": "1"}}});
-            MatchConditions::read(Some(&items)).evaluate(&request, &Reader, Check::default())
+            MatchConditions::read(Some(&items)).evaluate(&request, &Reader, AuthorizerCheck::default())
         };
         assert_eq!(
             outcome(&["object.data.a == '1'", "request.operation == 'CREATE'"]),

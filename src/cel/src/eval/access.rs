@@ -5,7 +5,7 @@ use crate::{
     library::display,
     meter::EvalError,
     plan::{IndexNode, SelectNode},
-    value::{Key, List, Value},
+    value::{List, MapKey, Value},
 };
 
 impl<'v> Evaluation<'v, '_> {
@@ -52,7 +52,7 @@ impl<'v> Evaluation<'v, '_> {
         match operand {
             Value::List(list) => item_of(list, index),
             Value::Map(map) => {
-                let key = Key::of(index).ok_or_else(|| {
+                let key = MapKey::of(index).ok_or_else(|| {
                     EvalError::failed(format!("unsupported index type '{}' in map", index.kind_name()))
                 })?;
                 map.get(self.environment, &key).transpose()
@@ -65,9 +65,9 @@ impl<'v> Evaluation<'v, '_> {
 }
 
 fn item_of<'v>(list: &List<'v>, index: &Value<'v>) -> Result<Option<Value<'v>>, EvalError> {
-    match Key::of(index) {
-        Some(Key::Int(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
-        Some(Key::Uint(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
+    match MapKey::of(index) {
+        Some(MapKey::Int(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
+        Some(MapKey::Uint(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
         _ => Err(EvalError::failed(format!(
             "unsupported index type '{}' in list",
             index.kind_name()

@@ -7,7 +7,7 @@ use crate::{
     meter::EvalError,
     plan::{FoldNode, PlanNode},
     syntax::ast::FoldKind,
-    value::{Fields, Key, Map, Value},
+    value::{Map, MapEntries, MapKey, Value},
 };
 
 /// The end of a comprehension reads what was accumulated.
@@ -154,7 +154,7 @@ impl<'v> Evaluation<'v, '_> {
     }
 
     fn transform_map(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> EvalResult<'v> {
-        let mut fields = Fields::default();
+        let mut fields = MapEntries::default();
         for step in steps {
             self.meter.work(1)?;
             let step = step?;
@@ -164,7 +164,7 @@ impl<'v> Evaluation<'v, '_> {
             let result = self.step(&fold.body, &step)?;
             if fold.fold == FoldKind::Values {
                 self.meter.charge(INSERT_COST + 1)?;
-                insert(&mut fields, Key::of(&step.0), result)?;
+                insert(&mut fields, MapKey::of(&step.0), result)?;
                 continue;
             }
             self.meter.charge(INSERT_COST)?;
@@ -183,7 +183,7 @@ impl<'v> Evaluation<'v, '_> {
     }
 }
 
-fn insert<'v>(fields: &mut Fields<'v>, key: Option<Key<'v>>, value: Value<'v>) -> Result<(), EvalError> {
+fn insert<'v>(fields: &mut MapEntries<'v>, key: Option<MapKey<'v>>, value: Value<'v>) -> Result<(), EvalError> {
     let key = key.ok_or_else(|| EvalError::fixed("unsupported key type"))?;
     if fields.entries.contains_key(&key) {
         let text = format!(

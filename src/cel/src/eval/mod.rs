@@ -16,7 +16,7 @@ use crate::{
     meter::{EvalError, Meter},
     plan::{CallNode, EntryNode, OptionalMapNode, PlanNode, StructNode},
     types::Type,
-    value::{Fields, Key, Map, Text, Value},
+    value::{Map, MapEntries, MapKey, Text, Value},
 };
 
 pub(crate) const NO_SUCH_OVERLOAD: EvalError = EvalError::fixed("no such overload");
@@ -184,10 +184,10 @@ impl<'v> Evaluation<'v, '_> {
     }
 
     fn map(&mut self, nodes: &'v [EntryNode]) -> EvalResult<'v> {
-        let mut fields = Fields::default();
+        let mut fields = MapEntries::default();
         for node in nodes {
             let key = self.eval(&node.key)?;
-            let key = Key::of(&key).ok_or_else(|| EvalError::fixed("unsupported key type"))?;
+            let key = MapKey::of(&key).ok_or_else(|| EvalError::fixed("unsupported key type"))?;
             let mut value = Some(self.eval(&node.value)?);
             if let Some(inner) = value.take_if(|_| node.optional) {
                 value = without_optional(inner, "map entry")?;
@@ -201,9 +201,9 @@ impl<'v> Evaluation<'v, '_> {
     }
 
     fn structure(&mut self, created: &'v StructNode) -> EvalResult<'v> {
-        let mut fields = Fields {
+        let mut fields = MapEntries {
             name: Some(Arc::clone(&created.name)),
-            ..Fields::default()
+            ..MapEntries::default()
         };
         for (name, node, optional) in &created.fields {
             let mut value = Some(self.eval(node)?);
@@ -213,7 +213,7 @@ impl<'v> Evaluation<'v, '_> {
             if let Some(value) = value {
                 fields
                     .entries
-                    .insert(Key::String(Text::Shared(Arc::clone(name))), value);
+                    .insert(MapKey::String(Text::Shared(Arc::clone(name))), value);
             }
         }
         self.meter.charge(STRUCT_COST)?;

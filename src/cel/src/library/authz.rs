@@ -7,9 +7,9 @@ use trireme_machinery::{
 
 use super::{CallContext, Cost, FunctionResult, FunctionRow, MEMBER, no_overload};
 use crate::{
-    authorizer::{Check, CheckObject, Decision, ResourceCheck},
+    authorizer::{AuthorizerCheck, CheckDecision, CheckObject, ResourceCheck},
     meter::EvalError,
-    value::{Authority, Opaque, Value},
+    value::{AuthorizerValue, Opaque, Value},
 };
 
 /// Two checks an evaluation are within its limit.
@@ -57,7 +57,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
     }),
     ("check", MEMBER, Cost::Fixed(CHECK_COST), |args, _| match args {
         [Value::Opaque(Opaque::Authority(authority)), Value::String(verb)] => {
-            let check = Check {
+            let check = AuthorizerCheck {
                 verb: verb.as_str().to_owned(),
                 ..authority.check.clone()
             };
@@ -82,7 +82,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
     }),
 ];
 
-fn of_decision<'v>(name: &str, args: &[Value<'v>], part: fn(&Decision) -> Value<'v>) -> FunctionResult<'v> {
+fn of_decision<'v>(name: &str, args: &[Value<'v>], part: fn(&CheckDecision) -> Value<'v>) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Decision(decision))] => Ok(part(decision)),
         _ => no_overload(name, args),
@@ -100,7 +100,7 @@ fn with_object<'v>(
     let Some(object) = object(&authority.check.object, text.as_str()) else {
         return no_overload(name, args);
     };
-    let mut authority = Authority::clone(authority);
+    let mut authority = AuthorizerValue::clone(authority);
     authority.check.object = object;
     Ok(Value::Opaque(Opaque::Authority(authority.into())))
 }
@@ -109,7 +109,7 @@ fn with_part<'v>(name: &str, args: &[Value<'v>], set: fn(&mut ResourceCheck, &st
     let [Value::Opaque(Opaque::Authority(authority)), Value::String(text)] = args else {
         return no_overload(name, args);
     };
-    let mut authority = Authority::clone(authority);
+    let mut authority = AuthorizerValue::clone(authority);
     let CheckObject::Resource(check) = &mut authority.check.object else {
         return no_overload(name, args);
     };
@@ -132,7 +132,7 @@ fn service_account<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> Funct
     if !names::dns1123_label(namespace.as_str()).is_empty() {
         return Err(EvalError::fixed("Invalid service account namespace"));
     }
-    let mut authority = Authority::clone(authority);
+    let mut authority = AuthorizerValue::clone(authority);
     authority.check.service_account = Some((namespace.as_str().to_owned(), name.as_str().to_owned()));
     Ok(Value::Opaque(Opaque::Authority(authority.into())))
 }

@@ -5,7 +5,7 @@ use trireme_machinery::time::{Duration, Time};
 use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER};
 use crate::{
     meter::EvalError,
-    value::{Key, List, Text, Value},
+    value::{List, MapKey, Text, Value},
 };
 
 pub(super) const TABLE: &[FunctionRow] = &[
@@ -173,7 +173,7 @@ fn modulo<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult
 fn contains<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [item, Value::List(list)] => Ok(Value::Bool(is_in(item, list, context)?)),
-        [key, Value::Map(map)] => match Key::of(key) {
+        [key, Value::Map(map)] => match MapKey::of(key) {
             Some(key) => Ok(Value::Bool(map.get(context.environment, &key).transpose()?.is_some())),
             None => Ok(Value::Bool(false)),
         },

@@ -6,7 +6,7 @@ use super::{Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
     ext::{formats, urls::Url},
     meter::EvalError,
-    value::{Fields, Key, Map, Opaque, Text, Value},
+    value::{Map, MapEntries, MapKey, Opaque, Text, Value},
 };
 
 pub(super) const TABLE: &[FunctionRow] = &[
@@ -106,10 +106,10 @@ fn of_url<'v>(name: &str, args: &[Value<'v>], part: fn(&Url) -> String) -> Funct
 fn parameters<'v>(query: BTreeMap<String, Vec<String>>) -> Value<'v> {
     let entry = |(key, values): (String, Vec<String>)| {
         let values = values.into_iter().map(Value::text).collect();
-        (Key::String(Text::Shared(key.into())), Value::list(values))
+        (MapKey::String(Text::Shared(key.into())), Value::list(values))
     };
     let entries = query.into_iter().map(entry).collect();
-    Value::Map(Map::Made(Arc::new(Fields { name: None, entries })))
+    Value::Map(Map::Made(Arc::new(MapEntries { name: None, entries })))
 }
 
 fn format<'v>(name: &str) -> FunctionResult<'v> {

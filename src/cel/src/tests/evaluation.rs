@@ -9,22 +9,22 @@ use trireme_machinery::schema::{
 };
 
 use crate::{
-    Activation, AdmissionVariables, Authorizer, Budget, Check, CheckObject, Decision, Environment, EvalError, Program,
-    RUNTIME_BUDGET, ResourceCheck, Value, authority,
+    Activation, AdmissionVariables, AuthorizerCheck, Budget, CheckAuthorizer, CheckDecision, CheckObject, Environment,
+    EvalError, Program, RUNTIME_BUDGET, ResourceCheck, Value, authority,
 };
 
 /// Allows `/healthz`, and service accounts everything.
 struct Snapshot;
 
-impl Authorizer for Snapshot {
-    fn authorize(&self, check: &Check) -> Decision {
+impl CheckAuthorizer for Snapshot {
+    fn authorize(&self, check: &AuthorizerCheck) -> CheckDecision {
         let is_health = matches!(&check.object, CheckObject::Path(path) if path == "/healthz" && check.verb == "get");
         let allowed = is_health || check.service_account.is_some();
         let error = match &check.object {
             CheckObject::Resource(resource) if resource.resource == "secrets" => Some("not now".to_owned()),
             _ => None,
         };
-        Decision {
+        CheckDecision {
             allowed,
             reason: if allowed {
                 String::new()
@@ -129,18 +129,18 @@ pub(super) fn objects() -> [(&'static str, Json); 6] {
 }
 
 pub(super) fn activation<'a>(objects: &'a [(&'static str, Json); 6]) -> Activation<'a> {
-    let resource = Check {
+    let resource = AuthorizerCheck {
         object: CheckObject::Resource(Box::new(ResourceCheck {
             resource: "secrets".to_owned(),
             ..ResourceCheck::default()
         })),
-        ..Check::default()
+        ..AuthorizerCheck::default()
     };
     let bound = objects
         .iter()
         .fold(Activation::new(), |bound, (name, json)| bound.with_json(name, json));
     bound
-        .with_value("authorizer", authority(&Snapshot, Check::default()))
+        .with_value("authorizer", authority(&Snapshot, AuthorizerCheck::default()))
         .with_value("authorizer.requestResource", authority(&Snapshot, resource))
 }
 

@@ -7,7 +7,7 @@ use trireme_machinery::{
     time::{Duration, Time},
 };
 
-use super::{Key, List, Map, Opaque, Text, Value};
+use super::{List, Map, MapKey, Opaque, Text, Value};
 use crate::types::Type;
 
 impl<'v> Value<'v> {
@@ -76,8 +76,8 @@ impl<'v> Value<'v> {
             Self::List(list) => Json::Array(list.iter().map(|item| item.to_json()).collect::<Option<_>>()?),
             Self::Map(Map::Json(fields, _)) => Json::Object((*fields).clone()),
             Self::Map(Map::Made(fields)) => {
-                let entry = |(key, value): (&Key<'_>, &Value<'_>)| match key {
-                    Key::String(text) => Some((text.as_str().to_owned(), value.to_json()?)),
+                let entry = |(key, value): (&MapKey<'_>, &Value<'_>)| match key {
+                    MapKey::String(text) => Some((text.as_str().to_owned(), value.to_json()?)),
                     _ => None,
                 };
                 Json::Object(fields.entries.iter().map(entry).collect::<Option<_>>()?)

@@ -13,18 +13,18 @@ pub enum Map<'v> {
     /// Fields of an object, and the declared type of it.
     Json(&'v serde_json::Map<String, Json>, &'v Type),
     /// A map that was made; an object if it has a type's name.
-    Made(Arc<Fields<'v>>),
+    Made(Arc<MapEntries<'v>>),
     /// Fields that are evaluated when they are asked for, such as the `variables` of a policy.
     Lazy(&'v (dyn LazyFields + Sync)),
 }
 
 /// The entries of a map that was made.
 #[derive(Debug, Clone, Default)]
-pub struct Fields<'v> {
+pub struct MapEntries<'v> {
     /// The type's name, if it is an object.
     pub name: Option<Arc<str>>,
     /// Keys and values.
-    pub entries: BTreeMap<Key<'v>, Value<'v>>,
+    pub entries: BTreeMap<MapKey<'v>, Value<'v>>,
 }
 
 /// Fields by name that are not known before they are asked for.
@@ -35,7 +35,7 @@ pub trait LazyFields {
 
 /// A key. Numbers that are equal are the same key, whatever their type.
 #[derive(Debug, Clone)]
-pub enum Key<'v> {
+pub enum MapKey<'v> {
     /// `true` or `false`.
     Bool(bool),
     /// A signed number.
@@ -46,7 +46,7 @@ pub enum Key<'v> {
     String(Text<'v>),
 }
 
-impl Key<'_> {
+impl MapKey<'_> {
     fn number(&self) -> Option<i128> {
         match self {
             Self::Int(value) => Some(i128::from(*value)),
@@ -64,7 +64,7 @@ impl Key<'_> {
     }
 }
 
-impl Ord for Key<'_> {
+impl Ord for MapKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
@@ -74,21 +74,21 @@ impl Ord for Key<'_> {
     }
 }
 
-impl PartialOrd for Key<'_> {
+impl PartialOrd for MapKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for MapKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Key<'_> {}
+impl Eq for MapKey<'_> {}
 
-impl<'v> Key<'v> {
+impl<'v> MapKey<'v> {
     /// The key that a value is; none if it cannot be one.
     pub(crate) fn of(value: &Value<'v>) -> Option<Self> {
         Some(match value {
@@ -154,7 +154,7 @@ impl<'v> Map<'v> {
                 Some(Ok(Value::of_json(found, kind)))
             }
             Self::Made(fields) => {
-                let key: Key<'_> = Key::String(Text::Borrowed(name));
+                let key: MapKey<'_> = MapKey::String(Text::Borrowed(name));
                 find(&fields.entries, &key).cloned().map(Ok)
             }
             Self::Lazy(fields) => fields.field(name),
@@ -162,18 +162,18 @@ impl<'v> Map<'v> {
     }
 
     /// The value under a key.
-    pub(crate) fn get(&self, environment: &'v Environment, key: &Key<'_>) -> Option<Result<Value<'v>, EvalError>> {
+    pub(crate) fn get(&self, environment: &'v Environment, key: &MapKey<'_>) -> Option<Result<Value<'v>, EvalError>> {
         match (self, key) {
-            (_, Key::String(name)) => self.field(environment, name.as_str()),
+            (_, MapKey::String(name)) => self.field(environment, name.as_str()),
             (Self::Made(fields), key) => find(&fields.entries, key).cloned().map(Ok),
             _ => None,
         }
     }
 
     /// All keys.
-    pub(crate) fn keys(&self) -> Vec<Key<'v>> {
+    pub(crate) fn keys(&self) -> Vec<MapKey<'v>> {
         match self {
-            Self::Json(fields, _) => fields.keys().map(|key| Key::String(Text::Borrowed(key))).collect(),
+            Self::Json(fields, _) => fields.keys().map(|key| MapKey::String(Text::Borrowed(key))).collect(),
             Self::Made(fields) => fields.entries.keys().cloned().collect(),
             Self::Lazy(_) => Vec::new(),
         }
@@ -181,14 +181,14 @@ impl<'v> Map<'v> {
 }
 
 /// Looks a key up that may live shorter than those of the map.
-fn find<'m, 'v>(entries: &'m BTreeMap<Key<'v>, Value<'v>>, key: &Key<'_>) -> Option<&'m Value<'v>> {
+fn find<'m, 'v>(entries: &'m BTreeMap<MapKey<'v>, Value<'v>>, key: &MapKey<'_>) -> Option<&'m Value<'v>> {
     // Maps that were made are as long as what was written out, or as what a comprehension went through.
-    let shorter: &'m BTreeMap<Key<'_>, Value<'v>> = entries;
+    let shorter: &'m BTreeMap<MapKey<'_>, Value<'v>> = entries;
     let owned = match key {
-        Key::Bool(value) => Key::Bool(*value),
-        Key::Int(value) => Key::Int(*value),
-        Key::Uint(value) => Key::Uint(*value),
-        Key::String(text) => Key::String(Text::Shared(Arc::from(text.as_str()))),
+        MapKey::Bool(value) => MapKey::Bool(*value),
+        MapKey::Int(value) => MapKey::Int(*value),
+        MapKey::Uint(value) => MapKey::Uint(*value),
+        MapKey::String(text) => MapKey::String(Text::Shared(Arc::from(text.as_str()))),
     };
     shorter.get(&owned)
 }

@@ -11,8 +11,8 @@ use std::{fmt, sync::Arc};
 use trireme_machinery::time::{Duration, Time};
 
 pub use list::List;
-pub use map::{Fields, Key, LazyFields, Map};
-pub use opaque::{Authority, Cidr, Opaque};
+pub use map::{LazyFields, Map, MapEntries, MapKey};
+pub use opaque::{AuthorizerValue, Cidr, Opaque};
 
 use crate::types::Type;
 

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 use trireme_machinery::quantity::Quantity;
 
 use crate::{
-    authorizer::{AuthorizerRef, Check, Decision},
+    authorizer::{AuthorizerCheck, AuthorizerRef, CheckDecision},
     ext::{formats::NamedFormat, semvers::SemanticVersion, urls::Url},
 };
 
@@ -25,9 +25,9 @@ pub enum Opaque<'v> {
     /// `kubernetes.Semver`
     Semver(Arc<SemanticVersion>),
     /// `kubernetes.authorization.*` but decisions.
-    Authority(Arc<Authority<'v>>),
+    Authority(Arc<AuthorizerValue<'v>>),
     /// `kubernetes.authorization.Decision`
-    Decision(Arc<Decision>),
+    Decision(Arc<CheckDecision>),
 }
 
 /// A block of addresses.
@@ -41,11 +41,11 @@ pub struct Cidr {
 
 /// A question to an authorizer, as far as it is put together.
 #[derive(Debug, Clone)]
-pub struct Authority<'v> {
+pub struct AuthorizerValue<'v> {
     /// The one who answers.
     pub authorizer: AuthorizerRef<'v>,
     /// The question so far.
-    pub check: Check,
+    pub check: AuthorizerCheck,
 }
 
 impl Opaque<'_> {

@@ -7,7 +7,7 @@ use trireme_registry::request::{DeleteOptions, DeleteRequest};
 
 use super::{
     ResourceCall,
-    object::{Shape, deleted},
+    object::{ObjectShape, deleted},
 };
 use crate::{
     delete_options::{self, DeletionOptions},
@@ -18,7 +18,7 @@ use crate::{
 
 /// Deletes an object, or marks it for deletion.
 pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
-    let shape = Shape::negotiate(&call.exchange, call.offered())?;
+    let shape = ObjectShape::negotiate(&call.exchange, call.offered())?;
     let deletion = options(call, payload).await?;
     if deletion.ignores_read_error {
         return delete_unreadable(call, &shape).await;
@@ -42,7 +42,7 @@ pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> Handle
 }
 
 /// Deletes what cannot be read, for a user who may do even that.
-async fn delete_unreadable(call: &ResourceCall, shape: &Shape) -> HandlerResult {
+async fn delete_unreadable(call: &ResourceCall, shape: &ObjectShape) -> HandlerResult {
     authorization::authorize_unsafe_deletion(&*call.api.authorizer, &call.exchange).await?;
     let target = call.target();
     let name = target.name.clone();

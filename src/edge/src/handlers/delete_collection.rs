@@ -8,7 +8,7 @@ use crate::{negotiation::Produces, respond::HandlerResult};
 
 /// Deletes what is selected, and tells of it by a list.
 pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
-    let shape = list::Shape::negotiate(&call.exchange, Produces::Documents, call.offered())?;
+    let shape = list::ListShape::negotiate(&call.exchange, Produces::Documents, call.offered())?;
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let deletion = delete::options(call, payload).await?;

@@ -16,7 +16,7 @@ use trireme_registry::{
 
 use super::object::{revision_of, table_metadata};
 use crate::{
-    negotiation::{Accept, Format, MetaVersion, ShownPart},
+    negotiation::{Accept, MetaVersion, ResponseFormat, ShownPart},
     status,
     views::{IncludeObject, Tables, partial, stored},
     wire::{self, PARTIAL},
@@ -97,7 +97,7 @@ impl EventWriter {
 
     fn frame(&mut self, frame: WatchFrame) -> Result<Bytes, ApiError> {
         match (frame, self.accept.format) {
-            (WatchFrame::Event { kind, item, .. }, Format::Protobuf) => self.protobuf(kind, &item),
+            (WatchFrame::Event { kind, item, .. }, ResponseFormat::Protobuf) => self.protobuf(kind, &item),
             (WatchFrame::Event { kind, item, frame }, _) => Ok(self.line(kind, &item, frame)),
             (WatchFrame::Error(error), _) => Err(error),
             (
@@ -172,7 +172,7 @@ impl EventWriter {
     }
 
     fn event_of(&self, kind: &str, ty: Option<MessageType<'_>>, object: &Value) -> Result<Bytes, ApiError> {
-        if self.accept.format != Format::Protobuf {
+        if self.accept.format != ResponseFormat::Protobuf {
             return Ok(line(kind, object));
         }
         let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();

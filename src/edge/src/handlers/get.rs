@@ -6,12 +6,12 @@ use trireme_registry::{
     request::{GetRequest, Subresource},
 };
 
-use super::{ResourceCall, object::Shape};
+use super::{ResourceCall, object::ObjectShape};
 use crate::{compress, respond::HandlerResult};
 
 /// Reads an object or its scale.
 pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
-    let shape = Shape::negotiate(&call.exchange, call.offered())?;
+    let shape = ObjectShape::negotiate(&call.exchange, call.offered())?;
     let request = GetRequest {
         target: call.target(),
         freshness: get_freshness(call.exchange.query.get("resourceVersion"))?,

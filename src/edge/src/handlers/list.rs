@@ -25,7 +25,7 @@ use crate::{
     audit_trail::AuditTrail,
     compress,
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, negotiate_view},
+    negotiation::{Accept, MetaVersion, OfferedForms, Produces, ResponseFormat, ShownPart, negotiate_view},
     respond::{self, HandlerResult},
     views::{IncludeObject, Tables, partial, stored},
     wire::{self, PARTIAL_LIST},
@@ -37,7 +37,7 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a collection.
 pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
-    let shape = Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
+    let shape = ListShape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let info = call.route.registry.info();
     let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let request = ListRequest {
@@ -52,12 +52,12 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
 }
 
 /// The form in which the client wants a list.
-pub(super) struct Shape {
+pub(super) struct ListShape {
     pub(super) accept: Accept<ShownPart>,
     pub(super) include: IncludeObject,
 }
 
-impl Shape {
+impl ListShape {
     /// Agrees on a shape before anything is done.
     pub(super) fn negotiate(exchange: &Exchange, produces: Produces, offered: OfferedForms) -> Result<Self, ApiError> {
         let accept = negotiate_view(exchange.accept.as_deref(), produces, offered)?;
@@ -80,15 +80,15 @@ impl Shape {
         let format = self.accept.format;
         let value = match self.accept.view {
             ShownPart::Table(version) => self.table(call, version, &page),
-            ShownPart::MetadataList(version) | ShownPart::Metadata(version) if format == Format::Protobuf => {
+            ShownPart::MetadataList(version) | ShownPart::Metadata(version) if format == ResponseFormat::Protobuf => {
                 call.exchange.note_answer(|| metadata_list(call, version, &page));
                 return protobuf_metadata_list(call, version, &page).await;
             }
             ShownPart::MetadataList(version) | ShownPart::Metadata(version) => metadata_list(call, version, &page),
             ShownPart::Whole => match format {
-                Format::Json => return Ok(stream(call, page)),
-                Format::Yaml => whole(call, &page),
-                Format::Protobuf => {
+                ResponseFormat::Json => return Ok(stream(call, page)),
+                ResponseFormat::Yaml => whole(call, &page),
+                ResponseFormat::Protobuf => {
                     call.exchange.note_answer(|| whole(call, &page));
                     return protobuf_list(call, &page).await;
                 }
@@ -154,7 +154,7 @@ async fn protobuf_metadata_list(call: &ResourceCall, version: MetaVersion, page:
 
 fn sent(body: ProtobufListBody) -> HttpResponse {
     HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, Format::Protobuf.media_type()))
+        .insert_header((header::CONTENT_TYPE, ResponseFormat::Protobuf.media_type()))
         .message_body(BoxBody::new(body))
         .expect("these headers are well-formed")
 }
@@ -198,7 +198,7 @@ fn stream(call: &ResourceCall, page: ListPage) -> HttpResponse {
     }
     body.ready = Some(first);
     HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
+        .insert_header((header::CONTENT_TYPE, ResponseFormat::Json.media_type()))
         .message_body(BoxBody::new(body))
         .expect("these headers are well-formed")
 }

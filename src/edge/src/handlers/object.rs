@@ -17,19 +17,19 @@ use trireme_registry::{
 use super::ResourceCall;
 use crate::{
     exchange::Exchange,
-    negotiation::{Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, negotiate_view},
+    negotiation::{Accept, MetaVersion, OfferedForms, Produces, ResponseFormat, ShownPart, negotiate_view},
     respond::{self, HandlerResult},
     views::{IncludeObject, Tables, metadata_alone, partial, stored, to_stored},
     wire::{self, PARTIAL},
 };
 
 /// The form in which the client wants an object, and the facts that it needs.
-pub(super) struct Shape {
+pub(super) struct ObjectShape {
     pub(super) accept: Accept<ShownPart>,
     pub(super) include: IncludeObject,
 }
 
-impl Shape {
+impl ObjectShape {
     /// Agrees on a shape before anything is done.
     pub(super) fn negotiate(exchange: &Exchange, offered: OfferedForms) -> Result<Self, ApiError> {
         let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents, offered)?;
@@ -66,25 +66,25 @@ impl Shape {
     fn shown(&self, call: &ResourceCall, code: StatusCode, item: &Item) -> HandlerResult {
         let info = call.route.registry.info();
         let value = match (self.accept.view, self.accept.format) {
-            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Json) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), ResponseFormat::Json) => {
                 let bytes = versions::object_bytes(info, item, call.route.version);
                 return Ok(respond::json(&call.exchange, code, bytes));
             }
-            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Protobuf) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), ResponseFormat::Protobuf) => {
                 let bytes = protobuf::object(info, item, call.route.version)?;
                 call.exchange
                     .note_answer(|| versions::object_value(info, item, call.route.version));
-                return Ok(respond::bytes(Format::Protobuf, code, bytes));
+                return Ok(respond::bytes(ResponseFormat::Protobuf, code, bytes));
             }
-            (ShownPart::Whole | ShownPart::MetadataList(_), Format::Yaml) => {
+            (ShownPart::Whole | ShownPart::MetadataList(_), ResponseFormat::Yaml) => {
                 versions::object_value(info, item, call.route.version)
             }
-            (ShownPart::Metadata(version), Format::Protobuf) => {
+            (ShownPart::Metadata(version), ResponseFormat::Protobuf) => {
                 let message = wire::metadata_message(call.exchange.types, info, item)?;
                 call.exchange
                     .note_answer(|| partial(info, &stored(info, item), version));
                 let bytes = framing::enveloped(version.api_version(), PARTIAL, &message);
-                return Ok(respond::bytes(Format::Protobuf, code, bytes.into()));
+                return Ok(respond::bytes(ResponseFormat::Protobuf, code, bytes.into()));
             }
             (ShownPart::Metadata(version), _) => partial(info, &stored(info, item), version),
             (ShownPart::Table(version), _) => {

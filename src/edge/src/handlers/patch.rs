@@ -6,7 +6,7 @@ use serde_json::Value;
 use trireme_machinery::yaml;
 use trireme_registry::request::{PatchKind, PatchRequest};
 
-use super::{ResourceCall, object::Shape};
+use super::{ResourceCall, object::ObjectShape};
 use crate::{
     filters::authorization,
     negotiation::{self, PatchType, patch_type},
@@ -22,7 +22,7 @@ pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> Handle
         }
         other => other?,
     };
-    let shape = Shape::negotiate(&call.exchange, call.offered())?;
+    let shape = ObjectShape::negotiate(&call.exchange, call.offered())?;
     let patch = call.bytes(payload).await?;
     let (kind, write) = match patch_type {
         PatchType::Patch(kind) => (kind, OptionsVerb::Patch),

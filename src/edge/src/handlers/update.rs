@@ -3,7 +3,7 @@
 use actix_web::{http::StatusCode, web};
 use trireme_registry::request::UpdateRequest;
 
-use super::{ResourceCall, object::Shape};
+use super::{ResourceCall, object::ObjectShape};
 use crate::{
     options::{self, OptionsVerb},
     respond::HandlerResult,
@@ -11,7 +11,7 @@ use crate::{
 
 /// Replaces an object; creates it if its kind may be created so.
 pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
-    let shape = Shape::negotiate(&call.exchange, call.offered())?;
+    let shape = ObjectShape::negotiate(&call.exchange, call.offered())?;
     let body = call.body(payload).await?;
     let options = options::read(
         &call.exchange.query,

@@ -117,7 +117,7 @@ pub(crate) async fn create(call: &VirtualResourceCall, payload: web::Payload) ->
 
 /// GET of one object.
 pub(crate) async fn get(call: &VirtualResourceCall) -> HandlerResult {
-    let shape = object::Shape::negotiate(&call.exchange, call.offered())?;
+    let shape = object::ObjectShape::negotiate(&call.exchange, call.offered())?;
     let found = call.handler.get(call.circumstances(), call.target()).await?;
     let ty = match shape.accept.view {
         ShownPart::Whole => Some(call.object_type()),
@@ -139,7 +139,7 @@ pub(crate) async fn get(call: &VirtualResourceCall) -> HandlerResult {
 
 /// GET of the collection.
 pub(crate) async fn list(call: &VirtualResourceCall) -> HandlerResult {
-    let shape = list::Shape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
+    let shape = list::ListShape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let (selection, _) = list_query(&call.exchange.query).list(&call.definition, call.version)?;
     let found = call
         .handler

@@ -18,7 +18,7 @@ use trireme_registry::{
 
 use super::{ResourceCall, event_writer::EventWriter, list_query};
 use crate::{
-    negotiation::{Format, Produces, ShownPart, negotiate_view},
+    negotiation::{Produces, ResponseFormat, ShownPart, negotiate_view},
     respond::HandlerResult,
     views::IncludeObject,
     websocket as tokens,
@@ -80,8 +80,8 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     Ok(match handshake {
         Some(handshake) => handshake.switch(move |connection| {
             let (format, prefix) = match accept.format {
-                Format::Protobuf => (MessageFormat::Binary, FRAME_LENGTH_BYTES),
-                Format::Json | Format::Yaml => (MessageFormat::Text, 0),
+                ResponseFormat::Protobuf => (MessageFormat::Binary, FRAME_LENGTH_BYTES),
+                ResponseFormat::Json | ResponseFormat::Yaml => (MessageFormat::Text, 0),
             };
             // A message has a length of its own.
             let events = events.map(move |events| events.iter().map(|event| event.slice(prefix..)).collect());

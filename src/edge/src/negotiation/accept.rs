@@ -60,14 +60,14 @@ impl Produces {
 
 /// The encoding of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Format {
+pub(crate) enum ResponseFormat {
     #[default]
     Json,
     Yaml,
     Protobuf,
 }
 
-impl Format {
+impl ResponseFormat {
     /// All of them, first the one that a client gets who does not mind.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
@@ -124,7 +124,7 @@ impl MetaVersion {
 /// The outcome of the negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Accept<T> {
-    pub(crate) format: Format,
+    pub(crate) format: ResponseFormat,
     pub(crate) view: T,
 }
 
@@ -169,9 +169,9 @@ pub(crate) fn negotiate_view(
 }
 
 impl OfferedForms {
-    fn view(self, format: Format, transform: Option<Transform<'_>>) -> Option<ShownPart> {
+    fn view(self, format: ResponseFormat, transform: Option<Transform<'_>>) -> Option<ShownPart> {
         let Some(transform) = transform else {
-            return (format != Format::Protobuf || self.protobuf).then_some(ShownPart::Whole);
+            return (format != ResponseFormat::Protobuf || self.protobuf).then_some(ShownPart::Whole);
         };
         let version = match (transform.group, transform.version) {
             ("meta.k8s.io", "v1") => MetaVersion::V1,
@@ -179,7 +179,7 @@ impl OfferedForms {
             _ => return None,
         };
         match transform.kind {
-            "Table" => (self.tables && format != Format::Protobuf).then_some(ShownPart::Table(version)),
+            "Table" => (self.tables && format != ResponseFormat::Protobuf).then_some(ShownPart::Table(version)),
             "PartialObjectMetadata" => Some(ShownPart::Metadata(version)),
             "PartialObjectMetadataList" => Some(ShownPart::MetadataList(version)),
             _ => None,
@@ -188,7 +188,7 @@ impl OfferedForms {
 }
 
 /// Agrees on a format in which a value is had as it is, such as an error.
-pub(crate) fn negotiate_format(header: Option<&str>) -> Option<Format> {
+pub(crate) fn negotiate_format(header: Option<&str>) -> Option<ResponseFormat> {
     let accept = negotiate(header, |_, transform| transform.is_none().then_some(()));
     accept.map(|accept| accept.format)
 }
@@ -197,11 +197,11 @@ pub(crate) fn negotiate_format(header: Option<&str>) -> Option<Format> {
 /// nothing to agree on.
 pub(crate) fn negotiate<T: Default>(
     header: Option<&str>,
-    offered: impl Fn(Format, Option<Transform<'_>>) -> Option<T>,
+    offered: impl Fn(ResponseFormat, Option<Transform<'_>>) -> Option<T>,
 ) -> Option<Accept<T>> {
     let Some(header) = header.filter(|header| !header.trim().is_empty()) else {
         return Some(Accept {
-            format: Format::Json,
+            format: ResponseFormat::Json,
             view: T::default(),
         });
     };
@@ -209,7 +209,7 @@ pub(crate) fn negotiate<T: Default>(
     clauses.sort_by(preference);
     let choices = clauses
         .iter()
-        .flat_map(|clause| Format::ALL.map(|format| (clause, format)));
+        .flat_map(|clause| ResponseFormat::ALL.map(|format| (clause, format)));
     choices
         .filter(|(clause, format)| clause.fits(*format))
         .find_map(|(clause, format)| offered(format, clause.transform).map(|view| Accept { format, view }))
@@ -223,7 +223,7 @@ pub(crate) fn no_transformation() -> ApiError {
 
 impl Clause<'_> {
     /// Reports whether the client takes the format, as a stream if it says so.
-    fn fits(&self, format: Format) -> bool {
+    fn fits(&self, format: ResponseFormat) -> bool {
         let named = match (self.kind, self.subtype) {
             ("*", "*") | ("application", "*") => true,
             (kind, subtype) => format.media_type().split_once('/') == Some((kind, subtype)),

@@ -5,7 +5,7 @@ mod body;
 mod pretty;
 
 pub(crate) use accept::{
-    Accept, Format, MetaVersion, OfferedForms, Produces, ShownPart, Transform, negotiate, negotiate_format,
+    Accept, MetaVersion, OfferedForms, Produces, ResponseFormat, ShownPart, Transform, negotiate, negotiate_format,
     negotiate_view, no_transformation,
 };
 pub(crate) use body::{PatchType, body_format, no_protobuf, no_such_custom_patch, patch_type};

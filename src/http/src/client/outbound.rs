@@ -108,11 +108,11 @@ struct Inner {
     settings: ClientSettings,
     clock: Clock,
     tasks: Tasks,
-    pools: Mutex<HashMap<Key, Arc<Pool>>>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct PoolKey {
     endpoint: Endpoint,
     tls: Option<[u8; 32]>,
     protocols: Protocols,
@@ -198,7 +198,7 @@ impl Client {
 
     fn pool(&self, call: &OutboundCall) -> Arc<Pool> {
         let inner = &self.0;
-        let key = Key {
+        let key = PoolKey {
             endpoint: call.endpoint.clone(),
             tls: call.tls.as_ref().map(|tls| tls.fingerprint()),
             protocols: call.protocols,
@@ -237,7 +237,7 @@ impl fmt::Debug for Client {
 }
 
 impl Inner {
-    fn pools(&self) -> MutexGuard<'_, HashMap<Key, Arc<Pool>>> {
+    fn pools(&self) -> MutexGuard<'_, HashMap<PoolKey, Arc<Pool>>> {
         // The map is whole at any time.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }

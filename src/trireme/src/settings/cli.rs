@@ -77,7 +77,7 @@ fn command() -> Command {
         .subcommand(Command::new("version").about("Print the version"))
 }
 
-fn argument(key: &'static keys::Key) -> Arg {
+fn argument(key: &'static keys::SettingKey) -> Arg {
     let help = match key.default {
         Some(default) => format!("{} [default: {default}]", key.help),
         None => key.help.to_owned(),

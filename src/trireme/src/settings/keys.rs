@@ -1,7 +1,7 @@
 //! The one table of settings: flag, file key and environment variable all follow from a row here.
 
 /// One setting that can be given as `--name`, as `name` in the file and as `TRIREME_NAME`.
-pub(super) struct Key {
+pub(super) struct SettingKey {
     /// The flag without its dashes, which is also the key in the file.
     pub(super) name: &'static str,
     /// The placeholder of the value in the help text.
@@ -12,7 +12,7 @@ pub(super) struct Key {
     pub(super) help: &'static str,
 }
 
-impl Key {
+impl SettingKey {
     /// The environment variable of this setting.
     pub(super) fn variable(&self) -> String {
         format!("{PREFIX}{}", self.name.to_ascii_uppercase().replace('-', "_"))
@@ -30,19 +30,19 @@ pub(super) const PREFIX: &str = "TRIREME_";
 const SWITCH: &str = "BOOL";
 
 /// Finds a key by its flag name.
-pub(super) fn find(name: &str) -> Option<&'static Key> {
+pub(super) fn find(name: &str) -> Option<&'static SettingKey> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 macro_rules! keys {
     ($($name:literal $value:ident $default:expr, $help:literal;)*) => {
-        &[$(Key { name: $name, value: stringify!($value), default: $default, help: $help }),*]
+        &[$(SettingKey { name: $name, value: stringify!($value), default: $default, help: $help }),*]
     };
 }
 
 /// Every setting of `trireme serve`, in the order of the help text.
 #[rustfmt::skip]
-pub(super) const KEYS: &[Key] = keys! {
+pub(super) const KEYS: &[SettingKey] = keys! {
     "config" FILE None, "Read settings from this YAML, JSON or TOML file; flags and variables win over it";
     "bind-address" IP Some("0.0.0.0"), "Address to listen on";
     "advertise-address" IP None, "Where others reach this replica: goes into the endpoints of the Service kubernetes; absent: --bind-address, or that of the default route";

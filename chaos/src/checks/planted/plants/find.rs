@@ -7,8 +7,8 @@ use rand::{rngs::StdRng, seq::IndexedRandom};
 use crate::{
     checks::generate::SLOW,
     history::{
-        DutySample, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, RecordKind, ReplicaSample, SECOND,
-        SampleRecord, TruthEntry, TruthRecord, Verb, WatchEvent, WatchOpened, WatchRecord,
+        DutySample, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, RecordKind, RecordedVerb,
+        ReplicaSample, SECOND, SampleRecord, TruthEntry, TruthRecord, WatchEvent, WatchOpened, WatchRecord,
     },
 };
 
@@ -181,7 +181,7 @@ pub(in crate::checks::planted) fn wrong_clock(history: &History) -> FaultRecord 
 pub(super) fn read_during(history: &mut History, time: Range<Nanos>) -> &mut Op {
     let found = history.ops.iter_mut().find(|op| {
         let during = op.called > time.start && op.returned < time.end;
-        during && op.purpose == Purpose::Traffic && op.verb == Verb::Get && op.outcome == Outcome::Ok
+        during && op.purpose == Purpose::Traffic && op.verb == RecordedVerb::Get && op.outcome == Outcome::Ok
     });
     found.expect("a read")
 }

@@ -109,10 +109,16 @@ fn of_custom_resources_protobuf_has_the_metadata_alone() {
 fn errors_have_no_other_forms() {
     let format = |header| negotiate_format(Some(header));
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-    assert_eq!(format("application/vnd.kubernetes.protobuf"), Some(Format::Protobuf));
+    assert_eq!(
+        format("application/vnd.kubernetes.protobuf"),
+        Some(ResponseFormat::Protobuf)
+    );
     assert_eq!(format(metadata), None);
-    assert_eq!(format(&format!("{metadata},application/yaml")), Some(Format::Yaml));
-    assert_eq!(negotiate_format(None), Some(Format::Json));
+    assert_eq!(
+        format(&format!("{metadata},application/yaml")),
+        Some(ResponseFormat::Yaml)
+    );
+    assert_eq!(negotiate_format(None), Some(ResponseFormat::Json));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// A path with its operations.
-pub(super) struct Path {
+pub(super) struct DocumentPath {
     pub(super) path: String,
     pub(super) parameters: Vec<Parameter>,
     pub(super) operations: Vec<OpenApiOperation>,
@@ -38,7 +38,7 @@ pub(super) struct OpenApiOperation {
 }
 
 /// The paths of all resources of a version.
-pub(super) fn paths(resources: &[&VersionedResource], group: &str, version: &str) -> Vec<Path> {
+pub(super) fn paths(resources: &[&VersionedResource], group: &str, version: &str) -> Vec<DocumentPath> {
     let mut paths = vec![discovery_path(group, version)];
     for resource in resources {
         let served = resource.version();
@@ -55,8 +55,8 @@ pub(super) fn paths(resources: &[&VersionedResource], group: &str, version: &str
 }
 
 /// A path that answers GET only and is not of a resource, such as `/apis/apps/`.
-pub(super) fn plain_path(path: &str, id: &str, tag: &str, description: &str, answer: Option<String>) -> Path {
-    Path {
+pub(super) fn plain_path(path: &str, id: &str, tag: &str, description: &str, answer: Option<String>) -> DocumentPath {
+    DocumentPath {
         path: path.to_owned(),
         parameters: Vec::new(),
         operations: vec![OpenApiOperation {
@@ -105,7 +105,7 @@ fn tag(group: &str, version: &str) -> String {
     format!("{}_{version}", tag_of_group(group))
 }
 
-fn discovery_path(group: &str, version: &str) -> Path {
+fn discovery_path(group: &str, version: &str) -> DocumentPath {
     let id = format!("get{}{}APIResources", capital(&tag_of_group(group)), capital(version));
     let answer = Some(format!("{META}.APIResourceList"));
     plain_path(
@@ -136,7 +136,7 @@ impl Operations<'_> {
         self.version.type_name.to_string()
     }
 
-    fn add_paths(&self, paths: &mut Vec<Path>) {
+    fn add_paths(&self, paths: &mut Vec<DocumentPath>) {
         let resource = self.resource;
         let root = root(self.group(), self.version_name());
         let scope = if resource.namespaced {
@@ -165,12 +165,12 @@ impl Operations<'_> {
         }
     }
 
-    fn path(&self, path: &str, namespaced: bool, named: bool, operations: Vec<OpenApiOperation>) -> Path {
+    fn path(&self, path: &str, namespaced: bool, named: bool, operations: Vec<OpenApiOperation>) -> DocumentPath {
         let mut parameters = Vec::new();
         parameters.extend(named.then_some(parameters::NAME));
         parameters.extend(namespaced.then_some(parameters::NAMESPACE));
         parameters.push(parameters::PRETTY);
-        Path {
+        DocumentPath {
             path: path.to_owned(),
             parameters,
             operations,
@@ -283,7 +283,7 @@ impl Operations<'_> {
         operations
     }
 
-    fn add_subresource(&self, item: &str, subresource: &SubresourceDefinition, paths: &mut Vec<Path>) {
+    fn add_subresource(&self, item: &str, subresource: &SubresourceDefinition, paths: &mut Vec<DocumentPath>) {
         let path = format!("{item}/{}", subresource.name);
         let namespaced = self.resource.namespaced;
         let kind = self.kind_of(subresource);

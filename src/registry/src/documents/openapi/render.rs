@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{Object, schema::TypeTable};
 
 use super::{
-    operations::{self, OpenApiOperation, Path, capital, tag_of_group},
+    operations::{self, DocumentPath, OpenApiOperation, capital, tag_of_group},
     parameters::Parameter,
     schemas,
 };
@@ -37,7 +37,7 @@ pub(super) enum DocumentSubject<'s> {
 }
 
 impl DocumentSubject<'_> {
-    fn paths(&self, resources: &[&VersionedResource]) -> Vec<Path> {
+    fn paths(&self, resources: &[&VersionedResource]) -> Vec<DocumentPath> {
         match self {
             DocumentSubject::Version(group, version) => operations::paths(resources, group, version),
             DocumentSubject::Group(group) => {
@@ -108,7 +108,7 @@ pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &
 
 /// The OpenAPI 2 document of all subjects.
 pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: &[DocumentSubject<'_>]) -> Value {
-    let paths: Vec<Path> = subjects.iter().flat_map(|subject| subject.paths(resources)).collect();
+    let paths: Vec<DocumentPath> = subjects.iter().flat_map(|subject| subject.paths(resources)).collect();
     let kinds = schemas::kinds(resources);
     let types: Object = schemas::reachable(|name| sources.component_v2(name), used_types(&paths))
         .into_iter()
@@ -140,7 +140,7 @@ fn security() -> Value {
     }})
 }
 
-fn used_types(paths: &[Path]) -> Vec<String> {
+fn used_types(paths: &[DocumentPath]) -> Vec<String> {
     let operations = paths.iter().flat_map(|path| &path.operations);
     operations
         .flat_map(|operation| [&operation.body, &operation.answer])
@@ -183,7 +183,7 @@ fn add_common(entry: &mut Value, operation: &OpenApiOperation) {
     }
 }
 
-fn v3_path(path: &Path) -> Value {
+fn v3_path(path: &DocumentPath) -> Value {
     let mut entry = Object::new();
     for operation in &path.operations {
         entry.insert(operation.method.to_owned(), v3_operation(operation));
@@ -252,7 +252,7 @@ fn v3_operation(operation: &OpenApiOperation) -> Value {
     entry
 }
 
-fn v2_path(path: &Path) -> Value {
+fn v2_path(path: &DocumentPath) -> Value {
     let mut entry = Object::new();
     for operation in &path.operations {
         entry.insert(operation.method.to_owned(), v2_operation(operation));
