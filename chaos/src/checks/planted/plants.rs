@@ -330,12 +330,8 @@ pub(super) const PLANTS: &[Plant] = &[
     plant(15, "others that wait beside slow watchers", |history, _| {
         history.faults.push(slow_watchers());
         let during = |op: &&mut Op| op.purpose == Purpose::Traffic && (SLOW.0..SLOW.1).contains(&op.called);
-        for op in history
-            .ops
-            .iter_mut()
-            .filter(during)
-            .filter(|op| op.verb == RecordedVerb::Get)
-        {
+        let is_get = |op: &&mut Op| op.verb == RecordedVerb::Get;
+        for op in history.ops.iter_mut().filter(during).filter(is_get) {
             op.returned += 300 * MS;
         }
     }),
