@@ -134,7 +134,7 @@ impl World {
     /// Sets the wall clock of a replica, of one that does not run too. It shows so about a second later.
     ///
     /// # Errors
-    /// If the clocks of this world cannot be set: see [`WorldSettings::wall_clocks`](super::Settings::wall_clocks).
+    /// If the clocks of this world cannot be set: see [`WorldSettings::wall_clocks`](super::WorldSettings::wall_clocks).
     pub fn set_wall_clock(&self, replica: usize, clock: WallClock) -> Result<(), WorldError> {
         match &self.wall_clocks {
             Some(clocks) if replica < self.replicas.len() => clocks.set(replica, clock),
