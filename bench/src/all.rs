@@ -35,7 +35,7 @@ pub(crate) struct All {
     /// Start this `trireme` (also to see how fast it starts) in place of loading a server that runs
     #[arg(long, conflicts_with_all = ["url", "kubeconfig"])]
     server_binary: Option<PathBuf>,
-    /// Where the started server keeps its objects
+    /// The store of the started server
     #[arg(long, value_enum, default_value = "etcd")]
     store: Store,
     /// The example `floor` of trireme-edge; absent: the one beside the server's binary, if it is there

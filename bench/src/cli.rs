@@ -12,7 +12,7 @@ use crate::options::RunOptions;
 use crate::target::TargetArgs;
 use crate::workloads::{Bench, Workload};
 
-/// Load a Kubernetes API server and tell what it costs.
+/// Load a Kubernetes API server and report what it costs.
 #[derive(Debug, Parser)]
 #[command(name = "trireme-bench")]
 pub(crate) struct Cli {

@@ -200,7 +200,7 @@ impl Session {
     }
 }
 
-/// Makes a connection, which lasts as long as somebody may send over it.
+/// Makes a connection, which lasts as long as a caller may send over it.
 async fn connect(target: &ServerTarget) -> Result<Connection, Failure> {
     let settings = ConnectionSettings {
         protocols: match target.wire.http1 {

@@ -1,4 +1,4 @@
-//! Why a run ended without figures.
+//! The reasons that a run ended without figures.
 
 use trireme_http::client::{ClientError, Method, StatusCode, TlsOptionsError};
 
@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     Io {
         /// The action that was tried.
         what: String,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     Connection {
         /// The request, or the handshake.
         during: String,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: ClientError,
     },

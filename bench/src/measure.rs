@@ -21,7 +21,7 @@ pub(crate) trait LoadOperation {
 /// The end of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
-    /// Warm up, then measure for so long; operations that end in the window count.
+    /// Warm up, then measure for this time; operations that end in the window count.
     For {
         /// Not measured.
         warm_up: Duration,

@@ -27,7 +27,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     seconds: Option<u32>,
     /// Do so many operations where a workload is measured by time, and deliver so many events: two such runs against a
-    /// server under callgrind tell the instructions of one
+    /// server under callgrind report the instructions of one
     #[arg(long, conflicts_with = "seconds")]
     times: Option<u32>,
     /// Read so many pods

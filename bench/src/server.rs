@@ -24,7 +24,7 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 /// The resolution with which a start is timed.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
-/// Where the server keeps its objects.
+/// The store of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Store {
     /// An etcd process of its own that waits for the disk

@@ -7,7 +7,7 @@
 //! | `run.json` | [`Run`], one object | the runner, at the start and again at the end |
 //! | `ops.jsonl` | [`Op`] | clients |
 //! | `watches.jsonl` | [`WatchRecord`] | watching clients, informers |
-//! | `caches.jsonl` | [`CacheRecord`] | informers, and whoever asks replicas for their whole cache |
+//! | `caches.jsonl` | [`CacheRecord`] | informers, and readers of replicas' whole caches |
 //! | `truth.jsonl` | [`TruthRecord`] | the watcher of etcd, which does not know Trireme |
 //! | `faults.jsonl` | [`FaultRecord`] | the nemesis |
 //! | `samples.jsonl` | [`SampleRecord`] | the sampler of the replicas |
@@ -120,7 +120,7 @@ impl Outcome {
     /// The outcome of an answer with this status code, 0 if there was none.
     ///
     /// A timeout, a reset and any 5xx (504 among them) leave it open whether the write lands; a 4xx settles that it does
-    /// not. A connection that was refused had no effect, but from outside that is not always told apart from a reset, so
+    /// not. A connection that was refused had no effect, but from outside that cannot always be distinguished from a reset, so
     /// it is no answer too.
     pub fn of(code: u16) -> Self {
         match code {
@@ -156,9 +156,9 @@ pub struct Op {
     /// Its purpose.
     #[serde(default)]
     pub purpose: Purpose,
-    /// When the first byte was about to be sent.
+    /// The time when the first byte was about to be sent.
     pub called: Nanos,
-    /// When the answer was complete, or was given up.
+    /// The time when the answer was complete, or was given up.
     pub returned: Nanos,
     /// The address it was sent to, or [`BALANCER`].
     pub replica: String,
@@ -248,7 +248,7 @@ pub struct WatchOpened {
     pub client: String,
     /// Unique over the run.
     pub stream: u64,
-    /// Where it was asked for.
+    /// The replica that it was asked of.
     pub replica: String,
     /// The watched collection; `name` is set for a watch of one object.
     pub key: Key,
@@ -261,7 +261,7 @@ pub struct WatchOpened {
     /// The rate at which the client reads on purpose, bytes a second; `None` as fast as it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_per_second: Option<u64>,
-    /// When it was asked for.
+    /// The time when it was asked for.
     pub at: Nanos,
 }
 
@@ -296,7 +296,7 @@ pub struct WatchEvent {
     /// The bookmark says that the state is complete (`k8s.io/initial-events-end`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub initial_events_end: bool,
-    /// When it was read.
+    /// The time when it was read.
     pub at: Nanos,
 }
 
@@ -327,7 +327,7 @@ pub struct WatchEnd {
     /// should have come. `None` if it did not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_to: Option<Revision>,
-    /// When it ended.
+    /// The time when it ended.
     pub at: Nanos,
 }
 
@@ -342,9 +342,9 @@ pub enum TruthRecord {
     Compacted {
         /// As etcd counts: this revision can be read, those below cannot.
         revision: Revision,
-        /// When it was asked for.
+        /// The time when it was asked for.
         called: Nanos,
-        /// When it was acknowledged.
+        /// The time when it was acknowledged.
         returned: Nanos,
     },
     /// The watch of a member missed what is between: nothing can be said of it by this member.
@@ -362,7 +362,7 @@ pub enum TruthRecord {
         member: String,
         /// The newest revision, by a linearizable read.
         revision: Revision,
-        /// When it was read.
+        /// The time when it was read.
         at: Nanos,
     },
 }
@@ -403,7 +403,7 @@ pub struct TruthEntry {
     /// For `Lease` objects that stand for an election; not for identity leases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseState>,
-    /// When the recorder learned of it, so: committed before.
+    /// The time when the recorder learned of it, so: committed before.
     pub at: Nanos,
 }
 

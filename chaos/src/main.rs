@@ -31,7 +31,7 @@ enum ExperimentCommand {
         /// Decides the moments of the kills; chosen and printed if not given.
         #[arg(long)]
         seed: Option<u64>,
-        /// Where the store lives; a temporary directory if not given.
+        /// The directory of the store; a temporary one if not given.
         #[arg(long)]
         dir: Option<PathBuf>,
     },
@@ -57,7 +57,7 @@ struct RunArgs {
     /// Decides moments, victims and the load; chosen and printed if not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Only the most telling experiments, once each: about five minutes.
+    /// Only the experiments that show most, once each: about five minutes.
     #[arg(long)]
     short: bool,
     /// Only this experiment; can be given more than once.
@@ -66,7 +66,7 @@ struct RunArgs {
     /// The number of repetitions of each experiment.
     #[arg(long)]
     repeats: Option<usize>,
-    /// Where the group runs.
+    /// The place where the group runs.
     #[arg(long, value_enum, default_value_t = WorldPlace::Loopback)]
     target: WorldPlace,
     /// The server's binary; the one beside this program if not given.
@@ -75,7 +75,7 @@ struct RunArgs {
     /// Replicas that do not know of each other, in place of a group.
     #[arg(long)]
     alone: bool,
-    /// Where the report goes.
+    /// The directory of the report.
     #[arg(long, default_value = "chaos/report")]
     report: PathBuf,
     /// Keep the history of every run, not only of those that show something.
@@ -91,7 +91,7 @@ enum WorldPlace {
     Compose,
 }
 
-/// Why a command could not be done.
+/// The reason that a command could not be done.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
     #[error(transparent)]

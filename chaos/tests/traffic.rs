@@ -1,4 +1,4 @@
-//! The traffic over a real world that nobody harms: what it records is what the checkers need, and it breaks no promise.
+//! The traffic over a real world without faults: what it records is what the checkers need, and it breaks no promise.
 
 mod common;
 

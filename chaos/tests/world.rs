@@ -177,7 +177,7 @@ async fn a_killed_experiment_leaves_no_process() {
     std::fs::remove_dir_all(dir).expect("they are there");
 }
 
-/// Tells what it has started, and waits.
+/// Prints what it has started, and waits.
 async fn be_killed() {
     let world = world(|settings| (settings.replicas, settings.etcd_members) = (1, 1)).await;
     let ids: Vec<String> = world.vitals().iter().map(|vital| vital.process.to_string()).collect();
@@ -185,7 +185,7 @@ async fn be_killed() {
     std::future::pending::<()>().await;
 }
 
-/// Returns true if a process runs; one that nobody has taken note of yet does not.
+/// Returns true if a process runs; a zombie that was not waited for does not.
 fn is_alive(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status

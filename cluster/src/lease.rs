@@ -24,7 +24,7 @@ impl fmt::Display for Duty {
     }
 }
 
-/// Grows with every change of holder, so that a deposed holder's writes can be told from its successor's.
+/// Grows with every change of holder, so that a deposed holder's writes can be distinguished from its successor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FencingToken(pub u64);
 

@@ -8,13 +8,13 @@
 //! group      what a replica does: find its group, renew, referee as leader, hand over     tasks
 //!   ├─ core        the rules: directory, leases, fence                                    values only
 //!   ├─ network     openraft's calls to peers
-//!   ├─ raft        what openraft is told: types, timing
+//!   ├─ raft        openraft's configuration: types, timing
 //!   ├─ store       vote, log, snapshot in one redb file                                   disk
 //!   └─ transport   calls over mutual TLS                                                  network
 //! ```
 //!
 //! Promises: at most one replica at a time believes that it holds a duty's lease; tokens never come twice;
-//! without a quorum nobody holds anything. The decisions and their reasons are in `docs/adr/0002-replica-group.md`.
+//! without a quorum no replica holds anything. The decisions and their reasons are in `docs/adr/0002-replica-group.md`.
 
 mod core;
 mod group;

@@ -15,7 +15,7 @@ use crate::raft::RaftTypes;
 /// A request and whom it is for. Addresses stay when disks are lost; ids do not.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Envelope {
-    /// Only the replica with this id may answer; `None` for whoever is at the address.
+    /// Only the replica with this id may answer; `None` for any replica at the address.
     #[serde(default)]
     pub(crate) to: Option<ReplicaId>,
     pub(crate) request: Request,

@@ -10,7 +10,7 @@ use crate::{
 pub struct Standalone;
 
 impl Standalone {
-    /// Takes a duty. There is no group that gives out tokens, so the caller brings one that nobody has had.
+    /// Takes a duty. There is no group that gives out tokens, so the caller brings an unused one.
     pub fn acquire(self, duty: Duty, token: FencingToken) -> Tenure {
         Tenure::unending(HeldLease { duty, token })
     }

@@ -14,7 +14,7 @@ use crate::lease::{FencingToken, HeldLease};
 pub struct Tenure {
     lease: HeldLease,
     end: TenureEnd,
-    /// The greatest token that whoever is written to has seen; 0 if it never refused this tenure's.
+    /// The greatest token that the store has seen; 0 if it never refused this tenure's.
     outbid: Arc<AtomicU64>,
 }
 
@@ -49,7 +49,7 @@ impl Tenure {
     }
 
     /// Returns true if the duty may be acted on now, by monotonic time. Look right before each effect: after a pause of the
-    /// process this is false before anybody could tell. What it cannot see (a machine that slept, a write that was
+    /// process this is false before another replica can act. What it cannot see (a machine that slept, a write that was
     /// sent and arrives late) the fencing token catches.
     pub fn still_mine(&self) -> bool {
         match &self.end {
@@ -76,7 +76,7 @@ impl Tenure {
         (greater > self.lease.token.0).then_some(greater)
     }
 
-    /// When it ends if it is not renewed; `None` if never.
+    /// The time at which it ends if it is not renewed; `None` if never.
     #[cfg(test)]
     pub(crate) fn valid_until(&self) -> Option<Instant> {
         match &self.end {
@@ -93,7 +93,7 @@ impl Tenure {
     }
 }
 
-/// Tells when a lease is won and lost: by a [`Group`](crate::Group), or by whoever knows that there is none.
+/// The sender of a lease's gain and loss: by a [`Group`](crate::Group), or by a caller that knows that there is none.
 #[derive(Clone, Debug)]
 pub struct LeaseWatch(watch::Receiver<Option<Tenure>>);
 

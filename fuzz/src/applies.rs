@@ -62,7 +62,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// An object of the kind of the first write that nobody has written yet.
+/// An object of the kind of the first write that was not written yet.
 fn begun(written: &Value) -> Option<(OneVersion<'static>, Value, Managers)> {
     let text = |name: &str| written.get(name).and_then(Value::as_str).unwrap_or_default();
     let (info, version) = world::by_kind(text("apiVersion"), text("kind"))?;

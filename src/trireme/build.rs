@@ -1,4 +1,4 @@
-//! Tells the binary which commit it is built from, and when that was made: what `/version` shows. Builds outside of a
+//! Sets the commit of the build and its time, which `/version` shows. Builds outside of a
 //! repository name none.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A server that audit events are posted to, over TLS: it keeps them, refuses them, or is gone, as it is told.
+//! A server that audit events are posted to, over TLS: it keeps them, refuses them, or is gone, as the test configures it.
 
 use std::io::{self, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -62,7 +62,7 @@ impl Balancer {
         Ok(Self { port, replicas, ended })
     }
 
-    /// Where clients come to.
+    /// The port that clients connect to.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-/// What tests put into Secrets and into credentials that nobody has.
+/// The text that tests put into Secrets and into credentials of no user.
 pub const PLANTED: &str = "canary-5d0c1e9f-keep-quiet";
 /// The tokens of the test servers' users.
 const TOKENS: &[&str] = &[

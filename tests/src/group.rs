@@ -91,7 +91,7 @@ impl PeerFiles {
 pub struct Replica {
     /// The process and all that belongs to it.
     pub server: Server,
-    /// Where its peers reach it.
+    /// The address at which its peers reach it.
     pub address: String,
     /// The certificate that it shows to them.
     pub files: PeerFiles,
@@ -146,7 +146,7 @@ impl View {
         self.0[key].as_str().map(str::to_owned)
     }
 
-    /// The id of the replica that told it.
+    /// The id of the replica that answered.
     pub fn own_id(&self) -> String {
         self.text("self").expect("it is in a group")
     }
@@ -183,7 +183,7 @@ impl View {
         found["holder"].as_str().map(str::to_owned)
     }
 
-    /// The duties that the replica which told it holds, by its own clock.
+    /// The duties that the replica which answered holds, by its own clock.
     pub fn held(&self) -> BTreeSet<String> {
         self.duties().filter(|duty| duty["held"] == true).map(name_of).collect()
     }
@@ -201,7 +201,7 @@ fn name_of(duty: &Value) -> String {
 pub struct Group {
     /// The replicas in the order in which they were started.
     pub replicas: Vec<Replica>,
-    /// Whoever signs their certificates.
+    /// The CA of their certificates.
     pub authority: Authority,
     etcd: Arc<Etcd>,
     dir: TempDir,
@@ -230,7 +230,7 @@ impl Group {
         self.start_replica(free_port(), &[])
     }
 
-    /// Starts a server over the same etcd that does not know of the group, which nobody should.
+    /// Starts a server over the same etcd that does not know of the group, which is a mistake.
     pub fn start_stranger(&self) -> Result<Server, String> {
         Server::start_over(Some(Arc::clone(&self.etcd)), &[])
     }

@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// The same client with a certificate of its own, whoever signed it.
+    /// The same client with a certificate of its own, of any CA.
     pub fn with_certificate(
         &self,
         certificate: CertificateDer<'static>,

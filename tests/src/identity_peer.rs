@@ -20,7 +20,7 @@ use crate::peer;
 
 /// The authority that recordings have in the place of this peer's.
 const RECORDED: &str = "127.0.0.1:21051";
-/// Where the modulus of an RSA key of 2,048 bits is in its public key (PKCS#1), and its length.
+/// The range of the modulus of an RSA key of 2,048 bits in its public key (PKCS#1).
 const MODULUS: std::ops::Range<usize> = 9..265;
 
 /// The issuers; they serve until the process ends.
@@ -96,7 +96,7 @@ impl IdentityPeer {
         path
     }
 
-    /// A JWT, signed with the issuers' key (`jwt`), with none (`none`), or with one that has this name and that nobody knows.
+    /// A JWT, signed with the issuers' key (`jwt`), with none (`none`), or with an unknown one that has this name.
     /// Times in the payload such as `+60` are from now.
     pub fn sign(&self, key: &str, request: &Value) -> String {
         let now = SystemTime::now()

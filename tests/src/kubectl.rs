@@ -121,7 +121,7 @@ impl Script {
         }
     }
 
-    /// Runs all commands in order. Each difference is told with its command; with `UPDATE_EXPECT=1` the script is
+    /// Runs all commands in order. Each difference is reported with its command; with `UPDATE_EXPECT=1` the script is
     /// rewritten and nothing differs.
     pub fn run(&self, server: &Server) -> Vec<String> {
         let session = Session::new(server, &self.name());

@@ -18,9 +18,9 @@
 //! | [`identity_peer`] | issuers of ID tokens |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`audit_receiver`] | takes audit events, or refuses to |
-//! | [`review_hook`] | a webhook that answers reviews as it is told |
+//! | [`review_hook`] | a webhook that answers reviews as the test configures it |
 //! | [`receiver`] | a scripted HTTPS server: webhooks and aggregated APIs |
-//! | [`recorded`] | replays recorded exchanges and tells what differs |
+//! | [`recorded`] | replays recorded exchanges and reports the differences |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
 pub mod audit_receiver;

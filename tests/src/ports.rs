@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 200;
 /// Ports that this process has given out. A port is free until its server starts, so looking alone would give it out again.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// An address on the loopback that nobody listened on a moment ago, and that nobody else in this process gets.
+/// An address on the loopback that was free a moment ago, and that no other caller in this process gets.
 pub fn free_address() -> SocketAddr {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..ATTEMPTS {

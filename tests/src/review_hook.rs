@@ -1,4 +1,4 @@
-//! A webhook that authenticates, authorizes or judges images: it answers reviews as it is told and remembers what it was asked.
+//! A webhook that authenticates, authorizes or judges images: it answers reviews as the test configures it and records them.
 //!
 //! Recorded scenarios speak to it in steps `HOOK POST /set` (the answers of the named paths from now on) and `HOOK GET /calls`
 //! (what was asked since, which is then forgotten). Without an answer a review is neither allowed nor authenticated.

@@ -43,7 +43,7 @@ const FORGET_ATTEMPTS: usize = 20;
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a test server keeps its objects.
+/// The store of a test server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreChoice {
     /// In its own data directory.
@@ -146,7 +146,7 @@ impl Server {
         Ok((status, took))
     }
 
-    /// Restarts until a watch of `collection` from `revision` is told that it is too old. What is compacted in the store
+    /// Restarts until a watch of `collection` from `revision` gets 410. What is compacted in the store
     /// is forgotten with the restart, so this takes a server that was started with [`COMPACTS_OFTEN`] and changes in the
     /// collection after that revision.
     pub fn forget(&mut self, collection: &str, revision: &str) {
@@ -297,7 +297,7 @@ impl Etcd {
         &self.process
     }
 
-    /// Where it serves clients.
+    /// The URL that it serves clients at.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }

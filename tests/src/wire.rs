@@ -43,7 +43,7 @@ impl Wire {
         Ok(Self { port, passage, ended })
     }
 
-    /// Where it begins.
+    /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }

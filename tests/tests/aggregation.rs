@@ -27,7 +27,7 @@ struct Scene {
     _files: TempDir,
 }
 
-/// What the other server answers.
+/// The answers of the other server.
 fn script() -> Vec<Value> {
     let rod = json!({"apiVersion": "metal.example.com/v1", "kind": "Rod", "metadata": {"name": "copper"}});
     let event = |kind: &str| json!({"type": kind, "object": rod});
@@ -298,7 +298,7 @@ fn what_is_gone_is_told(scene: &Scene) {
 #[test]
 fn probes_name_the_checks_of_aggregation() {
     let mut server = Server::start(StoreChoice::Etcd);
-    // Over a store that has all of it the caches are loaded before anybody knows that they are complete.
+    // Over a store that has all of it the caches are loaded before they are known to be complete.
     for _ in 0..4 {
         server.restart().unwrap_or_else(|error| panic!("{error}"));
     }

@@ -1,4 +1,4 @@
-//! The versions and features that flags switch, and the pages that tell of them.
+//! The versions and features that flags switch, and the pages that show them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who asks: front proxies, passwords, issuers of tokens; and how soon nobody is believed any more who was.
+//! Authentication: front proxies, passwords, issuers of tokens; and the time until a revoked credential is refused.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use trireme_tests::http::{Client, Request};
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// What is revoked is refused after at most so long.
+/// A revoked credential is refused within this time.
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 /// A busy machine may take longer now and then, but never so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
     begun.elapsed()
 }
 
-/// Measures how long it takes until somebody is refused whom `grant` makes known and `revoke` takes out again.
+/// Measures the time until a user is refused whom `grant` makes known and `revoke` removes again.
 fn check_revocation(what: &str, mut grant: impl FnMut(), mut revoke: impl FnMut(), mut is_known: impl FnMut() -> bool) {
     let mut quickest = PATIENCE;
     for _ in 0..ATTEMPTS {

@@ -1,7 +1,7 @@
-//! Authorization of every route: what nobody has granted is refused in the words of kube-apiserver, whatever route and
-//! verb it is, and what is granted by name is let through.
+//! Authorization of every route: requests without a grant are refused in the words of kube-apiserver, whatever route
+//! and verb it is, and those with one are admitted.
 //!
-//! The routes are those that discovery tells, so that none is served without being held against this.
+//! The routes are those of discovery, so that none is served without being held against this.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const SIDE_BY_SIDE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Fewer would mean that discovery was read wrongly.
 const LEAST_ROUTES: usize = 600;
-/// Paths that everybody may read who has authenticated.
+/// Paths that all authenticated users may read.
 const OPEN_PATHS: [&str; 7] = ["/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"];
 
 /// A verb on a resource.
@@ -125,7 +125,7 @@ impl ResourceRoute {
         )
     }
 
-    /// True for what everybody may do who has authenticated.
+    /// True for requests that all authenticated users may make.
     fn is_open(&self) -> bool {
         self.resource.starts_with("selfsubject")
     }

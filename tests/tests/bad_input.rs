@@ -1,5 +1,5 @@
 //! Bad input gets the answer that it should get, and does no harm: `tests/bad-input` has the cases, `docs/bad-input.md`
-//! what they are about.
+//! their meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -190,7 +190,7 @@ fn no_case_is_lost_and_none_is_there_twice() {
     assert!(counts.is_empty(), "not in the table of categories: {counts:?}");
 }
 
-/// Every path that discovery and the index tell of, with objects and subresources that need not exist.
+/// Every path that discovery and the index list, with objects and subresources that need not exist.
 fn paths(admin: &Client) -> BTreeSet<String> {
     let get = |path: &str| -> Value {
         let answer = admin.get(path).expect("an answer");

@@ -150,7 +150,7 @@ fn a_second_process_over_one_etcd_fences_the_first_out() {
         .unwrap_or_else(|error| panic!("{error}"));
     let (old, new) = (first.client(), second.client());
     let mut made = 0;
-    // Whoever is faster makes what belongs into a namespace; sooner or later the first process is, and is refused.
+    // The faster process creates the objects of a namespace; sooner or later the first process is, and is refused.
     let refused = || {
         let body = json!({ "metadata": { "name": format!("n{made}") } });
         made += 1;

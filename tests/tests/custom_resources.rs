@@ -8,9 +8,9 @@ use trireme_tests::http::Client;
 
 /// Debug builds on a machine that compiles beside them take their time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What one replica is told, all have taken in within this time. A second is promised, for a machine that does nothing else.
+/// A definition sent to one replica is in effect on all within this time. A second is promised, for a machine that does nothing else.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
-/// How often a name changes hands: what it is about was seen in one of thirty times.
+/// The number of times that a name changes hands: the bug was seen in one of thirty.
 const ROUNDS: usize = 60;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";

@@ -18,7 +18,7 @@ use trireme_tests::ports::free_port;
 use trireme_tests::server::{Etcd, binary};
 use trireme_tests::{Server, StoreChoice};
 
-/// Gauges are told of once in a while, and a debug build beside a compiler takes its time.
+/// Gauges are refreshed once in a while, and a debug build beside a compiler takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -191,7 +191,7 @@ fn images_are_made_from_the_mirror_of_this_machines_apt() {
     assert!(said.contains("set DEBIAN_MIRROR"), "{said}");
 }
 
-/// Runs the test of docker-compose.yml as somebody who is not root, and so cannot: its exit code, and what it says.
+/// Runs the test of docker-compose.yml as a user other than root, who cannot run it: its exit code and its output.
 fn compose_test_without_root(variable: Option<&str>) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().expect("a directory");
     let id = dir.path().join("id");

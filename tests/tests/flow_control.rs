@@ -30,7 +30,7 @@ fn create(client: &Client, path: &str, object: &Value) {
     assert_eq!(answer.code, 201, "{}", answer.text());
 }
 
-/// Who may do everything with config maps but is not exempt.
+/// Allows a user everything with config maps who is not exempt.
 fn allow_alice(admin: &Client) {
     create(
         admin,
@@ -249,7 +249,7 @@ fn a_full_level_refuses_its_own_and_nobody_else() {
     until("the seat is given back", PATIENCE, || {
         get(&alice, CONFIG_MAPS).code == 200
     });
-    // An open watch keeps nobody out.
+    // An open watch keeps no seat.
     let watching = alice.clone();
     let watch = thread::spawn(move || get(&watching, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=3")).code);
     until("the watch has begun", PATIENCE, || {

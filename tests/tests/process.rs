@@ -86,7 +86,7 @@ fn a_restart_on_the_same_directory_keeps_objects_and_certificates() {
     assert_eq!(kept.text(), created.text(), "the object is what it was, byte for byte");
 }
 
-/// The names of the lifecycle events that a log tells of, in order.
+/// The names of the lifecycle events in a log, in order.
 fn moments(log: &str) -> Vec<String> {
     let told = log.lines().filter(|line| line.contains("lifecycle event"));
     told.filter_map(|line| line.split("name=").nth(1)?.split(' ').next().map(str::to_owned))

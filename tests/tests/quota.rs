@@ -1,4 +1,4 @@
-//! Quotas hold, whoever writes through whichever replica.
+//! Quotas hold, whichever replica writes go through.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use trireme_tests::http::Client;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice};
 
-/// What the quota allows.
+/// The number of pods that the quota allows.
 const PODS: usize = 25;
 const WRITERS: usize = 8;
 const PODS_A_WRITER: usize = 10;

@@ -407,7 +407,7 @@ fn certificates_and_their_ca_are_exchanged_while_the_group_runs() {
         std::fs::write(&replica.files.ca, next.pem()).expect("written");
     });
 
-    // It has no connections from before, and neither has anybody to it.
+    // There are no connections from before, neither from it nor to it.
     group.replicas[2]
         .server
         .restart()

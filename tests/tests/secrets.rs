@@ -1,4 +1,4 @@
-//! Tokens, keys and the data of Secrets are told to whom they belong, and to nobody else: not to logs at `--v=10`, metrics,
+//! Tokens, keys and the data of Secrets are shown to their owners only: not in logs at `--v=10`, metrics,
 //! debugging pages, or errors.
 
 use std::time::Duration;

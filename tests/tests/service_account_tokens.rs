@@ -74,7 +74,7 @@ fn encoded(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// A token that the server's own key has signed, as whoever else has the key may.
+/// A token that the server's own key has signed, as any other holder of the key may.
 fn signed(server: &Server, claims: &Value) -> String {
     let issued = token(server, "robot", json!({}));
     let key = std::fs::read(server.data_dir().join("pki/sa.key")).expect("the server's key");

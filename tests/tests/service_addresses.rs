@@ -40,7 +40,7 @@ fn addresses(service: &Value) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The service that holds an address; none if nobody holds it.
+/// The service that holds an address; none if it is free.
 fn holder(client: &Client, address: &str) -> Option<String> {
     let answer = client.get(&format!("{ADDRESSES}/{address}")).expect("an answer");
     let object: Value = serde_json::from_str(&answer.text()).expect("JSON");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use trireme_tests::folder;
 
-/// Where tokio's time is used directly, and why. Tests move it with `tokio::time::pause`.
+/// The files that use tokio's time directly, with the reasons. Tests move it with `tokio::time::pause`.
 const WITH_TOKIOS_TIME: &[(&str, &str)] = &[
     ("src/actors/src", "the clock itself, and the patience of a shutdown"),
     ("src/storage", "depends on no room, so it has no clock"),

@@ -105,7 +105,7 @@ impl Bench {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
         let create = Call::post("/api/v1/namespaces", namespace.to_string());
         session.expect(&create, StatusCode::CREATED).await?;
-        // Without controllers nobody makes it, and kube-apiserver admits no pod without it.
+        // Without controllers it is not created, and kube-apiserver admits no pod without it.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         let create = Call::post(self.path("serviceaccounts"), account.to_string());
         match session.answer(&create).await? {

@@ -16,7 +16,7 @@ use crate::objects;
 /// The time that the event that does concern a watcher may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Changes a pod on a node that nobody watches.
+/// Changes a pod on a node without a watcher.
 struct Elsewhere {
     session: Session,
     pod: String,

@@ -1,4 +1,4 @@
-//! Changes of objects that nobody else changes, and deletes.
+//! Changes of objects without other writers, and deletes.
 
 use bytes::Bytes;
 use trireme_http::client::StatusCode;

@@ -27,7 +27,7 @@ const WATCHED: u64 = 10;
 const MOST_BEHIND: u64 = 20;
 /// The time that all writes may take to reach every watcher.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
-/// The object whose creation tells every watcher that it has seen all.
+/// The object whose creation shows every watcher that it has seen all.
 const END: &str = "watched-end";
 
 /// The events that watchers have received together.

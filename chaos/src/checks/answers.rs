@@ -1,4 +1,4 @@
-//! Invariant 31: nobody is refused who has done nothing wrong. The traffic sends well-formed requests of an administrator,
+//! Invariant 31: no client is refused that has done nothing wrong. The traffic sends well-formed requests of an administrator,
 //! so each verb can be answered with few of the codes that blame a client.
 
 use super::{Evidence, Violation};
@@ -35,7 +35,7 @@ fn is_expected(op: &Op) -> bool {
         },
         // The revision is compacted.
         410 => matches!(op.verb, RecordedVerb::List | RecordedVerb::Watch),
-        // The test in a JSON patch that counts: somebody else has counted on.
+        // The test in a JSON patch that counts: another client has incremented it.
         422 => op.verb == RecordedVerb::Patch && op.increments,
         _ => false,
     }

@@ -14,7 +14,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     violations
 }
 
-/// 17: fences only rise, and whoever writes under a token writes while it is the newest.
+/// 17: fences only rise, and writes under a token happen while it is the newest.
 fn tokens(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut newest: HashMap<&str, (u64, usize)> = HashMap::new();
     let mut violations = Vec::new();
@@ -22,7 +22,7 @@ fn tokens(ledger: &Ledger<'_>) -> Vec<Violation> {
         let Some(stamp) = &found.entry.fence else { continue };
         let current = newest.get(stamp.duty.as_str()).copied();
         let (token, shown) = current.unwrap_or((0, found.index));
-        // What was raised in a hole of etcd's history, nobody knows.
+        // Fences that were raised in a hole of etcd's history are unknown.
         let since = current.map_or(0, |(_, shown)| ledger.revision_of(shown));
         let known = ledger.covers(since, found.entry.revision);
         let wrong = if stamp.raised {

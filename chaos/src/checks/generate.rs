@@ -312,7 +312,7 @@ impl GeneratedWorld {
         over
     }
 
-    /// Everybody reads everything once more.
+    /// All clients read all objects once more.
     fn finale(&mut self) {
         let mut at = self.history.ops.iter().map(|op| op.returned).max().unwrap_or(0) + SECOND;
         let all = key("configmaps", "", "");
@@ -350,7 +350,7 @@ impl GeneratedWorld {
         }
     }
 
-    /// Three members tell the same; one of them is away for a while.
+    /// Three members report the same; one of them is away for a while.
     fn tell_the_truth(&mut self) {
         let away = (self.revision / 3, self.revision / 2);
         for member in ["e1", "e2", "e3"] {

@@ -7,7 +7,7 @@ use crate::history::{History, Key, Nanos, RecordKind, RecordedVerb, Revision, Tr
 /// A change of one key, known from one member or from several.
 #[derive(Debug)]
 pub(crate) struct LedgerEntry<'h> {
-    /// As the member that told it first recorded it.
+    /// As the member that reported it first recorded it.
     pub(crate) entry: &'h TruthEntry,
     /// Its place in [`History::truth`].
     pub(crate) index: usize,
@@ -15,7 +15,7 @@ pub(crate) struct LedgerEntry<'h> {
     pub(crate) previous: Option<usize>,
     /// The change of the same key after it.
     pub(crate) next: Option<usize>,
-    /// When the first member told it: it was committed by then.
+    /// The time when the first member reported it: it was committed by then.
     pub(crate) at: Nanos,
 }
 
@@ -31,19 +31,19 @@ pub(crate) struct Ledger<'h> {
     pub(crate) by_attempt: HashMap<&'h str, Vec<usize>>,
     /// Places in [`History::ops`].
     pub(crate) op_of_attempt: HashMap<&'h str, usize>,
-    /// The newest revision at the end, if somebody asked.
+    /// The newest revision at the end, if it was read.
     pub(crate) head: Option<Revision>,
     /// Revisions that no member recorded, inclusive.
     holes: Vec<(Revision, Revision)>,
     /// (when acknowledged, revision), by time.
     compactions: Vec<(Nanos, Revision)>,
-    /// Whatever anybody knew to be committed.
+    /// The revisions that were known to be committed, by time.
     known: ValueTimeline,
-    /// Changes that members tell differently: places in [`History::truth`].
+    /// Changes that members report differently: places in [`History::truth`].
     pub(crate) disagreements: Vec<(usize, usize)>,
 }
 
-/// The greatest value told up to a moment.
+/// The greatest value reported up to a moment.
 #[derive(Debug, Default)]
 pub(crate) struct ValueTimeline(Vec<(Nanos, Revision)>);
 
@@ -58,7 +58,7 @@ impl ValueTimeline {
         Self(told)
     }
 
-    /// The greatest told strictly before.
+    /// The greatest reported strictly before.
     pub(crate) fn before(&self, moment: Nanos) -> Revision {
         let place = self.0.partition_point(|(at, _)| *at < moment);
         place.checked_sub(1).map_or(0, |last| self.0[last].1)
@@ -118,7 +118,7 @@ impl<'h> Ledger<'h> {
         self.compactions.sort_unstable();
     }
 
-    /// Whatever somebody read was committed when it was read.
+    /// Builds the timeline: a revision that a client read was committed when it was read.
     fn timeline(&self) -> ValueTimeline {
         let mut told: Vec<_> = self
             .entries
@@ -138,7 +138,7 @@ impl<'h> Ledger<'h> {
         ValueTimeline::new(told)
     }
 
-    /// The newest revision that somebody knew to be committed before this moment: a linearizable read that begins then
+    /// The newest revision that was known to be committed before this moment: a linearizable read that begins then
     /// must not be older.
     pub(crate) fn known_before(&self, moment: Nanos) -> Revision {
         self.known.before(moment)

@@ -14,7 +14,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// When a fault, or several in a row, had healed and the system was left alone for as long as it may need.
+/// The times when a fault, or several in a row, had healed and the system was left alone for as long as it may need.
 pub(super) fn heals(history: &History) -> Vec<Nanos> {
     let patience = history.run.limits.liveness;
     let mut faults: Vec<_> = installed(history).map(|(_, fault)| (fault.at, fault.until)).collect();
@@ -57,7 +57,7 @@ fn works_again(history: &History) -> Vec<Violation> {
             let asked: Vec<_> = asked.collect();
             let works = |writes: bool| {
                 let mut kind = asked.iter().filter(|(_, op)| op.verb.writes() == writes).peekable();
-                // Nobody asked: that makes the run invalid, and shows nothing.
+                // There was no probe: that makes the run invalid, and shows nothing.
                 kind.peek().is_none() || kind.any(|(_, op)| op.outcome == Outcome::Ok && window.contains(&op.returned))
             };
             for (writes, what) in [(true, "write"), (false, "read")] {
@@ -96,7 +96,7 @@ fn seconds(at: Nanos) -> String {
     format!("{}.{:03} s", at / 1_000_000_000, at / 1_000_000 % 1_000)
 }
 
-/// 27: whoever says ready takes writes. Judged when probes have failed in a row for longer than `/readyz` may lag.
+/// 27: a ready replica takes writes. Judged when probes have failed in a row for longer than `/readyz` may lag.
 fn ready_and_not_working(history: &History) -> Vec<Violation> {
     let limits = &history.run.limits;
     let mut violations = Vec::new();
@@ -128,7 +128,7 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
                     seconds(since.called)
                 );
                 violations.push(Violation::new(27, text, [Evidence::Sample(shown), Evidence::Op(index)]));
-                // One lie is told once, not with each probe.
+                // One violation is reported once, not with each probe.
                 failing = None;
             }
         }

@@ -7,7 +7,7 @@
 //!                ├─ reads         5 7            ├─ liveness    21 27 28
 //!                ├─ snapshots     6 7 12 16      ├─ resources   15 29
 //!                │                                ├─ times       30
-//!                ├─ observations  9              ├─ opinion     5 8, by somebody else's algorithm
+//!                ├─ observations  9              ├─ opinion     5 8, by another project's algorithm
 //!                └─ streams       10 … 15        └─ answers     31
 //! ```
 //! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a

@@ -1,4 +1,4 @@
-//! Invariant 9: one resourceVersion is one state, whoever shows it, and no replica goes back.
+//! Invariant 9: one resourceVersion is one state, whichever replica shows it, and no replica goes back.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Invariants 5 and 8 once more, by an algorithm that nobody here wrote: porcupine's search for a linearization of the
+//! Invariants 5 and 8 once more, by an algorithm of another project: porcupine's search for a linearization of the
 //! requests on each key. Slower, and it cannot say what is wrong; but it shares no code with the scans.
 //!
 //! ```text
@@ -83,7 +83,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
         }
     }
     let mut violations = Vec::new();
-    // Where etcd's history has holes, nobody knows what unknown writes did.
+    // Where etcd's history has holes, the effects of unknown writes cannot be known.
     if !ledger.head.is_some_and(|head| ledger.covers(0, head)) {
         return violations;
     }

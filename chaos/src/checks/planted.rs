@@ -113,7 +113,7 @@ fn evidence_leads_to_the_records() {
     assert_eq!(history.ops[*index], op);
 }
 
-/// Runs that show nothing: what is wrong with them, and what they are told.
+/// Runs that show nothing: the message that each gets, and the change that makes it so.
 type Invalid = (&'static str, fn(&mut History));
 
 const INVALID: [Invalid; 12] = [
@@ -200,7 +200,7 @@ fn a_run_without_time_to_recover_is_invalid() {
     assert!(!check(&history).validity.is_valid(), "nobody asked r3 whether it works");
 }
 
-/// Where etcd's own history is not known, nothing is claimed about it.
+/// Gaps in etcd's own history are no violations.
 #[test]
 fn holes_are_not_held_against_the_system() {
     for seed in 0..10 {

@@ -38,7 +38,7 @@ fn object(item: &ListedItem) -> ModelObject<'_> {
     (&item.namespace, &item.name, &item.uid, item.rv)
 }
 
-/// Lists, page by page put together; what is wrong with their revisions is told at once.
+/// Lists, page by page put together; errors of their revisions are reported at once.
 fn lists<'h>(ledger: &Ledger<'h>, violations: &mut Vec<Violation>) -> Vec<Claim<'h>> {
     let mut chains: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, op) in ledger.history.ops.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Invariants 10 to 15: what watch streams tell, compared with what happened.
+//! Invariants 10 to 15: the events of watch streams, compared with what happened.
 //!
 //! A stream is walked beside etcd's history: each event must be the next one that its selector sees. The streams of one
 //! client follow each other, so what is missed between two of them shows at the beginning of the second.

@@ -1,4 +1,4 @@
-//! Invariant 30: a wall clock decides about nothing but the times that are told.
+//! Invariant 30: a wall clock decides about nothing but the times in objects.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -12,7 +12,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (place, fault) in installed(history).filter(|(_, fault)| fault.times_only) {
         let meets = |other: &FaultRecord| other.at <= fault.until && fault.at <= other.until;
-        // Else nobody could tell whose doing it was.
+        // Else the cause would be unknown.
         if installed(history).any(|(other, record)| other != place && meets(record)) {
             continue;
         }
@@ -95,7 +95,7 @@ impl Wrong<'_> {
             {
                 let text = format!("{} changed hands: token {} after {token}", sample.duty, sample.token);
                 violations.push(self.violation(&text, Evidence::Sample(index)));
-                // One move is told once, not with each sample.
+                // One move is reported once, not with each sample.
                 *token = sample.token;
             }
         }

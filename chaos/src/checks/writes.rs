@@ -149,11 +149,11 @@ fn deletions_have_causes(ledger: &Ledger<'_>) -> Vec<Violation> {
     violations
 }
 
-/// A value that somebody saw between two moments.
+/// A value that a client saw between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeenValue {
     pub(super) called: Nanos,
-    /// `None` if nobody knows when it was over.
+    /// `None` if its end is unknown.
     pub(super) returned: Option<Nanos>,
     pub(super) value: Revision,
     /// The place in `History::ops`.

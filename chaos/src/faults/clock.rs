@@ -41,7 +41,7 @@ pub enum WrongClock {
 }
 
 impl WrongClock {
-    /// Those that nobody must notice: each way to be wrong, of whom it matters most.
+    /// Those that no client must notice: each way to be wrong, of the part for which it matters most.
     pub const JUMPS: [Self; 5] = [
         Self::OfReplica(Jump::HourAhead),
         Self::OfReplica(Jump::HourBack),

@@ -21,7 +21,7 @@ use super::task::{Stop, Task};
 use super::{ActiveFault, Observation, Refusal};
 use crate::world::{ADMIN_TOKEN, Probe, World, WorldError};
 
-/// Where the nemesis makes changes of its own. Who compares histories must leave this namespace out.
+/// The namespace in which the nemesis makes changes of its own. Comparisons of histories must leave it out.
 pub const NAMESPACE: &str = "nemesis";
 const OBJECT: &str = "loud";
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ async fn change_for_nobody(probe: &Probe, address: SocketAddr) -> Range<std::tim
     began..ended
 }
 
-/// That not all could be opened is told when they are looked at.
+/// Waits until all watches are open or failed; failures are reported when they are looked at.
 async fn wait_until_open(wanted: usize, progress: &ConsumerProgress) {
     let end = Instant::now() + OPEN_PATIENCE;
     let tried = || progress.opened.load(Ordering::Relaxed) + progress.failed.load(Ordering::Relaxed);

@@ -231,7 +231,7 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies files to where a replica keeps them, as whoever its data belongs to: in a container that is not who we are.
+/// Copies files to where a replica keeps them, as the owner of its data: in a container that is another user.
 fn put_all(from: &Path, raft: &Path) -> io::Result<()> {
     copy_all(from, raft)?;
     let data = fs::metadata(raft.parent().unwrap_or(raft))?;

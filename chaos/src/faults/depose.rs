@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  nemesis    traffic that makes duties write ──┐
-//!  leader     ── write under its fence ─► link holds it │ SIGSTOP ·················· SIGCONT ── told that it is refused
+//!  leader     ── write under its fence ─► link holds it │ SIGSTOP ·················· SIGCONT ── gets the refusal
 //!  others                                               │ another holds the duty ──┐
 //!  etcd                                                 │    its fence is raised ──┴─► the held write arrives: refused
 //! ```
@@ -185,7 +185,7 @@ fn requests(round: u64) -> Vec<(&'static str, String, Option<Value>)> {
     requests
 }
 
-/// The leader from its stop to the moment when it has been told that its write is refused.
+/// The leader from its stop to the moment when its write was refused.
 struct Stopped {
     world: Arc<World>,
     victim: usize,

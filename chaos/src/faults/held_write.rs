@@ -6,7 +6,7 @@
 use crate::history::LateWrite;
 use crate::world::FENCES;
 
-/// Where objects and where slots are.
+/// The prefixes of objects and of idempotency keys.
 const OBJECTS: &[u8] = b"/registry/";
 const SLOTS: &[u8] = b"/trireme/writes/";
 

@@ -86,7 +86,7 @@ async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn Activ
     Ok(Box::new(Kill { parts, led }))
 }
 
-/// Returns true if nobody listens at an address. That of a container is gone with it, and then nobody refuses either.
+/// Returns true if nothing listens at an address. That of a container is gone with it, and then connections are not refused either.
 pub(super) async fn is_deserted(address: SocketAddr) -> bool {
     let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
     match connected {

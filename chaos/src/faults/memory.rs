@@ -19,7 +19,7 @@ use super::task::{Stop, Task};
 use super::{ActiveFault, Observation, Refusal, skip};
 use crate::world::{ClientRoute, Part, Probe, World, WorldError};
 
-/// Where Linux mounts it.
+/// The path where Linux mounts it.
 const CONTROLLER: &str = "/sys/fs/cgroup/memory";
 /// The memory that a replica may have beyond its use.
 const HEADROOM_BYTES: u64 = 256 << 10;

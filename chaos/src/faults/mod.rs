@@ -6,7 +6,7 @@
 //!                                   Verdict::Indeterminate(why)  (was begun and failed: the run counts for nothing)
 //! ```
 //!
-//! A fault that nobody has seen to bite proves nothing. So each has a proof taken from outside the server: the kernel
+//! A fault that was not seen to bite proves nothing. So each has a proof taken from outside the server: the kernel
 //! shows the process as stopped *and* a probe got no answer; the proxy has held bytes; etcd has raised its alarm. The
 //! runner rejects a run whose [`Healed::observed`] is [`Observation::NotSeen`].
 //!
@@ -110,7 +110,7 @@ pub enum Fault {
     SlowConsumers {
         /// Watches that read 1 kB a second.
         slow: usize,
-        /// Watches of an object that nobody changes.
+        /// Watches of an object that does not change.
         idle: usize,
     },
     /// 21: a replica may not have more memory than it has.
@@ -240,7 +240,7 @@ impl Fault {
         }
     }
 
-    /// Why it cannot be done in a world of this kind at all, if so.
+    /// The reason that it cannot be done in a world of this kind at all, if so.
     pub fn impossible_in(&self, target: WorldTarget) -> Option<&'static str> {
         match (self, target) {
             (Self::ReloadBalancer, WorldTarget::Compose) => {
@@ -397,7 +397,7 @@ impl Active {
         &self.fault
     }
 
-    /// When the harm began. The end of its installation is when [`Fault::install`] returns.
+    /// The time when the harm began. The end of its installation is when [`Fault::install`] returns.
     pub fn began(&self) -> Instant {
         self.began
     }
@@ -407,7 +407,7 @@ impl Active {
         self.doing.late_write()
     }
 
-    /// When all was as it is now but for the harm, if the fault made such a time to be compared with.
+    /// The time when all was as it is now but for the harm, if the fault made such a time to be compared with.
     pub fn control(&self) -> Option<Range<Instant>> {
         self.doing.control()
     }
@@ -445,7 +445,7 @@ impl Active {
     }
 }
 
-/// Why a fault is not there.
+/// The reason that a fault is not there.
 enum Refusal {
     Skipped(String),
     Failed(WorldError),
@@ -464,14 +464,14 @@ fn skip<T>(why: impl Into<String>) -> Result<T, Refusal> {
 /// One kind of fault that is there.
 trait ActiveFault: fmt::Debug + Send + Sync {
     fn targets(&self) -> Vec<String>;
-    /// When the harm began, if not at once.
+    /// The time when the harm began, if not at once.
     fn began(&self) -> Option<Instant> {
         None
     }
     fn late_write(&self) -> Option<LateWrite> {
         None
     }
-    /// When all was the same but for the harm, if it made such a time.
+    /// The time when all was the same but for the harm, if it made such a time.
     fn control(&self) -> Option<Range<Instant>> {
         None
     }

@@ -89,7 +89,7 @@ struct Weather {
 }
 
 pub(super) fn cut_from_etcd(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
-    // One that is dead or paused cannot come back as long as it is cut off, so whoever heals that first would wait for ever.
+    // One that is dead or paused cannot come back as long as it is cut off, so healing that first would wait for ever.
     let works = |replica: &usize| {
         let part = Part::Replica(*replica);
         world.is_running(part) && !world.is_paused(part)

@@ -100,7 +100,7 @@ impl ActiveFault for Pause {
     }
 }
 
-/// Pauses the leader, whoever that is, again and again.
+/// Pauses the leader, whichever replica that is, again and again.
 #[derive(Debug)]
 struct Stutter {
     first: usize,

@@ -13,7 +13,7 @@ pub(super) struct Task<T> {
     result: Option<T>,
 }
 
-/// Tells a loop that it should end.
+/// The signal to a loop that it should end.
 #[derive(Debug, Clone)]
 pub(super) struct Stop(watch::Receiver<bool>);
 
@@ -24,7 +24,7 @@ impl Stop {
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 
-    /// Waits for so long, or until it should end. Says whether to go on.
+    /// Waits for `time`, or until it should end. Says whether to go on.
     pub(super) async fn pause(&mut self, time: std::time::Duration) -> bool {
         tokio::time::timeout(time, self.asked()).await.is_err()
     }

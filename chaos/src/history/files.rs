@@ -19,7 +19,7 @@ const TRUTH: &str = "truth.jsonl";
 const FAULTS: &str = "faults.jsonl";
 const SAMPLES: &str = "samples.jsonl";
 
-/// Why a history could not be written or read.
+/// The reason that a history could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A file operation failed.
@@ -126,7 +126,7 @@ impl Recorder {
     }
 }
 
-/// One JSONL file. A failure is kept and told at the end, so that recording does not disturb what is recorded.
+/// One JSONL file. A failure is kept and reported at the end, so that recording does not disturb what is recorded.
 #[derive(Debug)]
 struct HistoryFile {
     path: PathBuf,
@@ -165,7 +165,7 @@ impl HistoryFile {
 }
 
 impl History {
-    /// Reads a directory that a [`Recorder`] wrote. The last line of a file may be cut off: whoever wrote it was killed.
+    /// Reads a directory that a [`Recorder`] wrote. The last line of a file may be cut off: its writer was killed.
     ///
     /// # Errors
     /// [`HistoryError`], also if a file is missing.

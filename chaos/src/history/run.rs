@@ -15,7 +15,7 @@ pub struct Run {
     pub seed: u64,
     /// The commit under test.
     pub commit: String,
-    /// Where it ran, in words.
+    /// The place where it ran, in words.
     #[serde(default)]
     pub world: String,
     /// The parts of the experiment that were left out there, with the reasons.
@@ -23,11 +23,11 @@ pub struct Run {
     pub left_out: Vec<String>,
     /// The addresses of the replicas, as in [`super::Op::replica`].
     pub replicas: Vec<String>,
-    /// When the load was steady.
+    /// The time from which the load was steady.
     pub warm: Nanos,
-    /// When the load ended.
+    /// The time when the load ended.
     pub ended: Nanos,
-    /// Prefixes of keys in etcd that the system writes of its own accord: nobody's attempt has to stand for them.
+    /// Prefixes of keys in etcd that the system writes of its own accord: no client's attempt has to stand for them.
     pub internal: Vec<String>,
     /// The limits of the promises.
     pub limits: PromisedLimits,
@@ -90,7 +90,7 @@ pub struct CacheRecord {
     pub rv: Revision,
     /// The content, in any order.
     pub items: Vec<ListedItem>,
-    /// When it was taken.
+    /// The time when it was taken.
     pub at: Nanos,
     /// It was taken after everything healed and settled: its revision must have reached the last change of `key`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -106,7 +106,7 @@ pub enum FaultResult {
     Installed,
     /// It was not done, on purpose: the run says nothing about this fault.
     Skipped,
-    /// Nobody knows.
+    /// It is unknown.
     Indeterminate,
 }
 
@@ -117,12 +117,12 @@ pub struct FaultRecord {
     pub name: String,
     /// To whom: a replica's address, an etcd member, a link.
     pub target: String,
-    /// When it began.
+    /// The time when it began.
     pub at: Nanos,
-    /// When it was healed: the process runs again, the link is whole. Equal to `at` if there is nothing to
+    /// The time when it was healed: the process runs again, the link is whole. Equal to `at` if there is nothing to
     /// heal; the end of the run if it never was.
     pub until: Nanos,
-    /// When healing began, if that takes time: from here on what was broken may be well again.
+    /// The time when healing began, if that takes time: from here on what was broken may be well again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifted: Option<Nanos>,
     /// It was seen to bite: the process was gone, the link silent, the disk full.
@@ -138,14 +138,14 @@ pub struct FaultRecord {
     /// Replicas that cannot serve while it lasts and must say so, if they can say anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
-    /// It is watchers that read slowly. This is when the same changes were made without them: nobody else may wait longer
-    /// beside them than then.
+    /// It is watchers that read slowly. This is the time when the same changes were made without them: no other client
+    /// may wait longer beside them than then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_watchers: Option<Range<Nanos>>,
     /// etcd takes no writes while it lasts, but reads. A replica that says so to who writes is as ready as can be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// It is a wall clock that is wrong: times are told that are wrong, and nothing else may come of it.
+    /// It is a wall clock that is wrong: times in objects are wrong, and nothing else may come of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub times_only: bool,
     /// It deposes a holder that writes on: at least one refused write must be counted.
@@ -192,7 +192,7 @@ pub struct ReplicaSample {
     pub fds: u64,
     /// The answer of `/readyz`; `None` if it did not answer.
     pub ready: Option<bool>,
-    /// Its id in the group, if it told it.
+    /// Its id in the group, if it answered with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// The leader of the group in its view.
@@ -201,9 +201,9 @@ pub struct ReplicaSample {
     pub term: u64,
     /// Writes of its own that a fence refused, since it started.
     pub fenced: u64,
-    /// When it was asked.
+    /// The time when it was asked.
     pub called: Nanos,
-    /// When it answered, or was given up.
+    /// The time when it answered, or was given up.
     pub at: Nanos,
 }
 
@@ -216,10 +216,10 @@ pub struct DutySample {
     pub pid: u32,
     /// The duty.
     pub duty: String,
-    /// The holder's id in the group; `None` if nobody holds it.
+    /// The holder's id in the group; `None` if it is not held.
     pub holder: Option<u64>,
     /// The fencing token.
     pub token: u64,
-    /// When it answered.
+    /// The time when it answered.
     pub at: Nanos,
 }

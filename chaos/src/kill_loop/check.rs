@@ -36,7 +36,7 @@ pub enum RoundViolation {
         /// The least expected value.
         known: i64,
     },
-    /// A write is in the store that nobody tried.
+    /// A write is in the store that was never tried.
     Phantom {
         /// Its revision.
         revision: i64,

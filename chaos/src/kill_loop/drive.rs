@@ -16,7 +16,7 @@ const PROBE: &str = "trireme-store-probe";
 /// Long enough for hundreds of commits, short enough for many rounds.
 const LONGEST_LIFE: Duration = Duration::from_millis(600);
 
-/// Why the experiment itself could not be done.
+/// The reason that the experiment itself could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum KillLoopError {
     /// The probe was not built.

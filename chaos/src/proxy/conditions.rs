@@ -22,7 +22,7 @@ pub enum OnLoss {
     /// loss in a row.
     #[default]
     Stall,
-    /// Somebody on the way gives the connection up: both ends see a reset.
+    /// A hop on the way gives the connection up: both ends see a reset.
     Reset,
 }
 
@@ -94,7 +94,7 @@ pub enum Opening {
     /// The server.
     #[default]
     Pass,
-    /// Nobody who listens: `ECONNREFUSED`. Where one port serves several links (see
+    /// Nothing listens: `ECONNREFUSED`. Where one port serves several links (see
     /// [`Proxy::start_sorted`](super::Proxy::start_sorted)) it is accepted and reset instead.
     Refuse,
     /// It is accepted and reset.

@@ -24,7 +24,7 @@ type Sorter = Arc<dyn Fn(SocketAddr) -> Link + Send + Sync>;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    // Keeps the port ours while nobody listens on it.
+    // Keeps the port ours while nothing listens on it.
     _placeholder: Socket,
     task: JoinHandle<()>,
 }
@@ -74,7 +74,7 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect.
+    /// The address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -87,7 +87,7 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
     // Connections of an earlier listener on this port may linger in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // The gateway of a network of containers is ours once the network is there, and its containers are told before.
+    // The gateway of a network of containers is ours once the network is there, and its containers get the address before.
     socket.set_freebind_v4(true)?;
     socket.bind(&address.into())?;
     Ok(socket)

@@ -10,7 +10,7 @@
 //! put out of order: TCP would not let that through either. So a lost segment is a stall or a reset, and a blackhole
 //! holds bytes until it is gone.
 //!
-//! Where a proxy differs from a network: it has accepted a connection before it knows whether the server takes it. So a
+//! The difference of a proxy to a network: it has accepted a connection before it knows whether the server takes it. So a
 //! connection to a dead server is opened and then reset instead of refused, and one into a blackhole is opened and then
 //! silent instead of not opened. Only [`Opening::Refuse`] refuses for real.
 

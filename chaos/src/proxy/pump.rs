@@ -22,10 +22,10 @@ const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 /// It waits twice as long each time, up to here in our model: 200 ms × 2⁶.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Why a direction ended.
+/// The reason that a direction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PumpEnd {
-    /// The sender has closed it, and the receiver was told so.
+    /// The sender has closed it, and the receiver was notified.
     Closed,
     /// One of the two has broken the connection, or a loss has.
     Broken,
@@ -62,7 +62,7 @@ struct Sluice<'a> {
     link: &'a Link,
     way: Way,
     conditions: watch::Receiver<Conditions>,
-    /// When the last piece has left the bottleneck.
+    /// The time when the last piece has left the bottleneck.
     wire_is_free: Instant,
     last_due: Instant,
 }
@@ -184,6 +184,6 @@ async fn hand_on(
 
 /// Returns when nothing holds this direction back any more.
 pub(super) async fn wait_for_passage(conditions: &mut watch::Receiver<Conditions>, way: Way) {
-    // The sender lives in the link, which whoever waits has.
+    // The sender lives in the link, which the waiting task holds.
     let _ = conditions.wait_for(|conditions| !conditions.flow(way).blackhole).await;
 }

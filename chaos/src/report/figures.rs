@@ -29,7 +29,7 @@ pub struct Figures {
     pub first_failure: Option<f64>,
     /// The moment of the last failure after the first fault.
     pub last_failure: Option<f64>,
-    /// When the first 5 s without failure and with a 99th percentile below twice that of before began.
+    /// The time when the first 5 s without failure and with a 99th percentile below twice that of before began.
     pub recovery: Option<f64>,
     /// The longest time without an acknowledged write, since the first fault.
     pub write_gap: f64,
@@ -58,7 +58,7 @@ pub struct Figures {
     pub relists: u64,
     /// Elections in the replicas' group.
     pub leader_changes: u64,
-    /// When the last duty that a replica held which the first fault hit had a holder among the others; `None` if not one
+    /// The time when the last duty of a replica that the first fault hit had a holder among the others; `None` if not one
     /// has moved. What is spread anew among the living is not counted, nor what moves when the replica is back.
     pub duties_moved: Option<f64>,
     /// Writes of deposed holders that a fence refused.
@@ -308,7 +308,7 @@ fn longest_gap(moments: impl Iterator<Item = Nanos>, from: Nanos, until: Nanos) 
     seconds(gaps.max().unwrap_or(0))
 }
 
-/// When the first good window after the fault began.
+/// The time when the first good window after the fault began.
 fn recovery(history: &History, traffic: &[&Op], fault: Nanos) -> Option<f64> {
     let mut by_end = traffic.to_vec();
     by_end.sort_unstable_by_key(|op| op.returned);

@@ -37,7 +37,7 @@ pub struct ExperimentResult {
     pub seed: u64,
     /// The system under test.
     pub commit: String,
-    /// Where it ran, in words.
+    /// The place where it ran, in words.
     #[serde(default)]
     pub world: String,
     /// The parts of the experiment that were left out, with the reasons.

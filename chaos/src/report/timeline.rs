@@ -95,7 +95,7 @@ fn milliseconds(nanos: Nanos) -> f64 {
     f64::from(u32::try_from(nanos / 1_000).unwrap_or(u32::MAX)) / 1000.0
 }
 
-/// The newest term of each interval decides; an interval that nobody looked at keeps the leader of the one before.
+/// The newest term of each interval decides; an interval without a sample keeps the leader of the one before.
 fn leaders(history: &History, buckets: &mut [Bucket], place: impl Fn(Nanos) -> usize) {
     let mut terms = vec![None; buckets.len()];
     for record in &history.samples {

@@ -30,7 +30,7 @@ impl Experiment {
         faults.join("; then ")
     }
 
-    /// Alone, under the load that figures are told for.
+    /// Alone, under the load that figures are given for.
     fn usual(name: &'static str, fault: Fault, repeats: usize) -> Self {
         Self {
             name,
@@ -117,7 +117,7 @@ fn seen_once() -> Vec<Experiment> {
         Experiment::once("kill-many", [Fault::KillAllButOne, Fault::KillAllReplicas]),
         once("pause-leader-briefly", Fault::PauseLeaderBriefly),
         once("etcd-follower-kill", Fault::KillEtcdFollower),
-        // What it is about is told by a replica that has little else to do.
+        // Its effect shows at a replica that has little else to do.
         Experiment::usual("cut-from-etcd", Fault::CutFromEtcd, 1).also_in_short(),
         Experiment::once("cut-peers", cuts.map(Fault::CutPeers)),
         Experiment::once("bad-links", [delay, loss, Fault::ResetStorm(place)]),

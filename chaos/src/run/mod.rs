@@ -31,19 +31,19 @@ const ATTEMPTS: u64 = 3;
 pub struct RunSettings {
     /// Decides moments, victims and the load.
     pub seed: u64,
-    /// Only the most telling experiments, once each.
+    /// Only the experiments that show most, once each.
     pub short: bool,
     /// Only experiments with one of these names, if any is given.
     pub only: Vec<String>,
     /// The number of repetitions of each, in place of its own number.
     pub repeats: Option<usize>,
-    /// Where the world runs.
+    /// The place where the world runs.
     pub target: WorldTarget,
     /// The server's binary.
     pub server: PathBuf,
     /// Replicas that do not know of each other, in place of a group.
     pub alone: bool,
-    /// Where the report goes, and histories of runs that show something.
+    /// The directory of the report, and of histories of runs that show something.
     pub report: PathBuf,
     /// Keep every history.
     pub keep: bool,
@@ -164,7 +164,7 @@ fn judge(settings: &RunSettings, dir: &Path, outcome: Result<(), String>) -> (Co
     let conclusion = Conclusion::of(&result);
     print_result(&result, &history.faults);
     if conclusion == Conclusion::Kept && !settings.keep {
-        // What cannot be deleted is in nobody's way.
+        // Directories that cannot be deleted do no harm.
         let _ = std::fs::remove_dir_all(dir);
     } else {
         println!("        history: {}", dir.display());

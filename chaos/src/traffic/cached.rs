@@ -1,5 +1,5 @@
-//! Reads of what servers have in memory (`resourceVersion=0`), from clients that do nothing else: whoever also writes waits
-//! for its writes when the store is away, and says nothing of such reads then.
+//! Reads of what servers have in memory (`resourceVersion=0`), from clients that do nothing else: a client that also writes
+//! waits for its writes when the store is away, and makes no such reads then.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! A client that stands for election with a `Lease`, as client-go's leader election does: it renews while it leads, takes
-//! over what nobody has renewed for the lease's duration by its own clock, and counts each transition.
+//! over what was not renewed for the lease's duration by its own clock, and counts each transition.
 //!
 //! ```text
 //!  read ─► not there            ─► create, as the holder
 //!          held by another      ─► wait until it has not changed for LEASE; then take over, transitions + 1
-//!          held by nobody       ─► take over, transitions + 1
+//!          without a holder     ─► take over, transitions + 1
 //!          held by this one     ─► renew; after TENURE give it back: no holder, the count stays
 //! ```
 //! Leaders give back, so that the lease changes hands in every run, whatever else happens to it.
@@ -24,7 +24,7 @@ use crate::history::{Key, Outcome, RecordedVerb};
 pub(super) const CANDIDATES: u32 = 3;
 /// Between two looks of a candidate.
 const PERIOD: Duration = Duration::from_millis(500);
-/// The time after which a lease that nobody has renewed may be taken over.
+/// The time after which a lease that was not renewed may be taken over.
 const LEASE: Duration = Duration::from_secs(2);
 /// The time after which a leader gives the lease back.
 const TENURE: Duration = Duration::from_secs(3);

@@ -64,7 +64,7 @@ impl TrafficClient {
         ObjectEdit::draw(self.plan.rng(), attempt)
     }
 
-    /// Sends a write or read of one object and remembers the state that it tells of.
+    /// Sends a write or read of one object and remembers the state in the answer.
     async fn ask(&mut self, place: &ObjectPath, asked: Asked) -> Answered {
         let answered = self.asker.ask(asked).await;
         match answered.outcome {

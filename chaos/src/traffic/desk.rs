@@ -1,4 +1,4 @@
-//! Where all that happens is written down: one clock, one recorder, and the word that the load is over.
+//! The desk where all that happens is written down: one clock, one recorder, and the signal that the load is over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::history::{
     Key, ListedItem, Nanos, Op, Outcome, Purpose, RecordedPage, RecordedVerb, Recorder, Revision, payload_hash,
 };
 
-/// The orders to everyone who makes load.
+/// The orders to all sources of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Make load.
@@ -25,10 +25,10 @@ pub enum Phase {
     Stop(Revision),
 }
 
-/// The state that everyone shares.
+/// The state that all of them share.
 #[derive(Debug, Clone)]
 pub struct Desk {
-    /// Where records go.
+    /// The recorder of all records.
     pub recorder: Arc<Recorder>,
     began: Instant,
     phase: watch::Receiver<Phase>,
@@ -175,7 +175,7 @@ impl Asker {
         }
     }
 
-    /// Asks somebody else from now on.
+    /// Asks another server from now on.
     pub(crate) fn turn_to(&mut self, address: Address, protocol: Protocol) {
         self.caller = HttpCaller::new(address, protocol);
     }

@@ -33,7 +33,7 @@ const HOPS_S: std::ops::Range<u64> = 2..7;
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
     pub(crate) scope: Scope,
-    /// Where it asks, one after the other.
+    /// The servers that it asks, one after the other.
     pub(crate) addresses: Vec<Address>,
     pub(crate) protocol: Protocol,
     /// It asks for short streams, so that it changes its address often.
@@ -157,7 +157,7 @@ impl WatchFollower {
     /// One stream, from beginning to end, recorded.
     async fn stream(&mut self) -> StreamEnd {
         if self.at.is_none() {
-            // What a stream without its end has told of the state is not all of it.
+            // A stream without its end has not sent the whole state.
             self.copy.clear();
         }
         let stream = self.asker.desk.next_stream();
@@ -248,7 +248,7 @@ impl WatchFollower {
         }
     }
 
-    /// Enters an event into the copy and the history. Tells how the stream ends, if it does.
+    /// Enters an event into the copy and the history. Returns how the stream ends, if it does.
     fn take(&mut self, stream: u64, line: &[u8]) -> Option<StreamEnd> {
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return Some(StreamEnd::Cut);

@@ -119,7 +119,7 @@ impl Addresses {
 /// The amount of load by the clients that ask through the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficPace {
-    /// With what a step takes, about 100 requests a second from all: what figures are told for.
+    /// With what a step takes, about 100 requests a second from all: the load that figures are given for.
     Usual,
     /// Up to five times as much, as far as the servers keep up.
     Brisk,
@@ -221,7 +221,7 @@ impl Traffic {
         Self { writers, watchers }
     }
 
-    /// Waits until nobody writes any more; the desk must have told them.
+    /// Waits until no client writes any more; the desk must have stopped them.
     ///
     /// # Errors
     /// If one of them has panicked.
@@ -229,7 +229,7 @@ impl Traffic {
         joined(&mut self.writers).await
     }
 
-    /// Waits until all have ended; the desk must have told them.
+    /// Waits until all have ended; the desk must have stopped them.
     ///
     /// # Errors
     /// If one of them has panicked.

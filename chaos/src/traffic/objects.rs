@@ -1,4 +1,4 @@
-//! The objects that clients write, and what a write leaves in them for whoever checks it later.
+//! The objects that clients write, and what a write leaves in them for the later check.
 //!
 //! Every write carries its own attempt id and, in `payload`, random text: the object in the store, in a list or in an
 //! event says by itself which write it is of.
@@ -66,7 +66,7 @@ impl Resource {
     }
 }
 
-/// Where an object is.
+/// The place of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ObjectPath {
     pub(crate) resource: Resource,

@@ -1,4 +1,4 @@
-//! When etcd forgot what.
+//! The times of etcd's compactions.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::history::{FenceStamp, Key, LeaseState, Nanos, Revision, TruthEntry, p
 use crate::traffic::{ATTEMPT, COUNT};
 use crate::world::FENCES;
 
-/// Where objects are, and under which plural histories have them: those that traffic is about.
+/// The prefixes of objects, and the plurals that histories have for them: those that traffic is about.
 const PLURALS: [(&str, &str); 3] = [
     ("configmaps", "configmaps"),
     ("podtemplates", "podtemplates"),
@@ -16,7 +16,7 @@ const PLURALS: [(&str, &str); 3] = [
 /// The prefix of names of leases by which servers show that they are there.
 const IDENTITY: &str = "apiserver-";
 const OBJECTS: &str = "/registry/";
-/// Where idempotency keys are.
+/// The prefix of idempotency keys.
 const WRITES: &str = "/trireme/writes/";
 
 /// The change as a history has it; `None` if etcd left out what it is about.
@@ -99,7 +99,7 @@ fn stamp(idempotency_key: &str, trace: &str) -> Option<FenceStamp> {
     })
 }
 
-/// Identity leases are each their replica's own: nobody is elected by them.
+/// Identity leases are each their replica's own: they elect no leader.
 fn lease(key: &Key, object: &Value) -> Option<LeaseState> {
     let spec = &object["spec"];
     let elects = key.resource == "leases.coordination.k8s.io" && !key.name.starts_with(IDENTITY);

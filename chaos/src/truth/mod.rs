@@ -72,7 +72,7 @@ impl Truth {
         None
     }
 
-    /// Waits until every member has told everything up to `revision`, and says so for each that has.
+    /// Waits until every member has reported all changes up to `revision`, and records the end of each that has.
     ///
     /// # Errors
     /// If not one of them has: then nothing is known about the run.

@@ -14,7 +14,7 @@ use trireme_tests::process::find_program;
 use super::WorldError;
 use super::process::{Process, Recipe};
 
-/// Where Debian puts it, which is not on everybody's path.
+/// The path where Debian puts it, which is not on every user's `PATH`.
 const DEBIAN_PROGRAM: &str = "/usr/sbin/haproxy";
 /// The configuration that a deployment uses too, but for names in braces.
 const CONFIGURATION: &str = include_str!("haproxy.cfg");
@@ -131,7 +131,7 @@ impl Balancer {
         let name = format!("haproxy-{}", state.reloads + 1);
         let next = std::sync::Arc::new(Process::new(name, recipe, logs));
         next.spawn()?;
-        // Started again after a kill, there is nobody to take over from.
+        // Started again after a kill, there is no process to take over from.
         next.change(|later| later.args.truncate(later.args.len() - 4));
         state.reloads += 1;
         let previous = std::mem::replace(&mut state.current, next);

@@ -90,7 +90,7 @@ pub(super) async fn output(what: &'static str, mut command: Command) -> Result<S
     }
 }
 
-/// Compose tells its progress before what is wrong.
+/// Compose prints its progress before the error.
 fn failed(what: &'static str, said: &str) -> WorldError {
     let lines: Vec<&str> = said.trim().lines().collect();
     WorldError::Docker {
@@ -105,7 +105,7 @@ pub(super) struct Container {
     engine: Engine,
     /// In full length, as control groups are named after it.
     id: String,
-    /// The process that it had when somebody last asked the engine; 0 for none.
+    /// The process that it had when the engine was last asked; 0 for none.
     process: AtomicU32,
 }
 

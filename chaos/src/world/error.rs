@@ -1,4 +1,4 @@
-//! Why a world cannot do what it is asked for.
+//! The reasons that a world cannot do what it is asked for.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum WorldError {
     /// The server was not built.
     #[error("there is no {path}; run: {build}")]
     NotBuilt {
-        /// Where it should be.
+        /// The path where it should be.
         path: String,
         /// The command that builds it.
         build: &'static str,
@@ -68,7 +68,7 @@ pub enum WorldError {
         part: String,
         /// The request to it.
         what: &'static str,
-        /// Why there is no answer.
+        /// The reason that there is no answer.
         why: String,
     },
     /// The Docker engine, or the program that speaks to it, has refused something.

@@ -20,7 +20,7 @@ const METRICS_PATIENCE: Duration = Duration::from_secs(3);
 /// An election takes a second, and some more on a machine that has other things to do.
 const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the fences of duties are in etcd: the value is the newest token.
+/// The prefix of the fences of duties in etcd: the value is the newest token.
 pub(crate) const FENCES: &str = "/trireme/fence/registry/";
 
 /// The kernel's figures about a part.
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// The sum of those counters of a replica whose name and labels begin like this; `None` if it does not tell.
+    /// The sum of those counters of a replica whose name and labels begin like this; `None` if it does not answer.
     pub async fn counter(&self, replica: usize, begins: &str) -> Option<u64> {
         let address = self.replica_address(replica, ClientRoute::Direct).ok()?;
         let answer = self.probe.get(address, "/metrics", METRICS_PATIENCE).await;
@@ -152,7 +152,7 @@ impl World {
         leader_of(&facts)
     }
 
-    /// The same, but waits for some seconds if nobody leads at this moment or is too busy to say so. `None` at once in a
+    /// The same, but waits for some seconds if there is no leader at this moment or it is too busy to say so. `None` at once in a
     /// world without a group.
     pub async fn settled_raft_leader(&self) -> Option<usize> {
         if !self.settings.group {
@@ -213,7 +213,7 @@ impl World {
     }
 }
 
-/// The index of the leader among what each replica tells, if one is known and is among them.
+/// The index of the leader among what each replica reports, if one is known and is among them.
 fn leader_of(facts: &[Option<Value>]) -> Option<usize> {
     let known = facts.iter().flatten().filter(|facts| !facts["leader"].is_null());
     let newest = known.max_by_key(|facts| facts["term"].as_u64())?;

@@ -1,7 +1,7 @@
 //! The links between the parts, each behind a fault proxy if the settings say so.
 //!
 //! A replica has one address at which all its peers reach it, so one proxy stands before its peer port and finds out
-//! who dials: containers have addresses of their own, and of processes on the loopback the kernel says which one holds
+//! which one dials: containers have addresses of their own, and of processes on the loopback the kernel says which one holds
 //! the other end. Links to etcd and to clients have a port each.
 
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ pub(super) struct Links {
 enum Diallers {
     /// The process of each that runs.
     Processes(Arc<RwLock<Vec<Option<u32>>>>),
-    /// Where each dials from.
+    /// The addresses that each dials from.
     Addresses(Vec<IpAddr>),
 }
 

@@ -118,12 +118,12 @@ impl World {
         format!("https://{}", self.balancer.address)
     }
 
-    /// Where the load balancer listens.
+    /// The address that the load balancer listens on.
     pub fn address(&self) -> SocketAddr {
         self.balancer.address
     }
 
-    /// Where a replica serves clients.
+    /// The address at which a replica serves clients.
     ///
     /// # Errors
     /// If there is no such replica.
@@ -135,7 +135,7 @@ impl World {
         })
     }
 
-    /// Where each member of etcd serves clients, past all proxies.
+    /// The address at which each member of etcd serves clients, past all proxies.
     pub fn etcd_addresses(&self) -> Vec<SocketAddr> {
         self.etcd.iter().map(|member| member.client).collect()
     }

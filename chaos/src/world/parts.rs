@@ -110,7 +110,7 @@ impl World {
             .map_or_else(|_| String::new(), |process| process.log())
     }
 
-    /// Where its log is.
+    /// The path of its log.
     ///
     /// # Errors
     /// If there is no such part.
@@ -121,7 +121,7 @@ impl World {
     /// Waits until a part has ended by itself; says what it ended with.
     ///
     /// # Errors
-    /// If it goes on for so long.
+    /// If it goes on for longer than `patience`.
     pub async fn wait_for_end(&self, part: Part, patience: Duration) -> Result<ExitStatus, WorldError> {
         self.process(part)?.wait_for_end(patience).await
     }

@@ -26,7 +26,7 @@ impl std::fmt::Debug for Probe {
     }
 }
 
-/// Why there is no answer, in words.
+/// The reason that there is no answer, in words.
 type Why = String;
 
 fn why(error: impl std::fmt::Display) -> Why {

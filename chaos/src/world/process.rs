@@ -88,7 +88,7 @@ pub(super) struct Process {
     name: String,
     log: PathBuf,
     life: Mutex<Life>,
-    /// Where the program is, if it is not the child.
+    /// The container of the program, if it is not the child.
     container: Option<Container>,
 }
 
@@ -324,7 +324,7 @@ impl Process {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// The resources it uses, if it runs and the kernel tells.
+    /// The resources it uses, if it runs and the kernel shows them.
     pub(super) fn usage(&self) -> Option<Usage> {
         let proc = PathBuf::from(format!("/proc/{}", self.id()?));
         let status = fs::read_to_string(proc.join("status")).ok()?;
@@ -386,7 +386,7 @@ fn spawn(command: Command) -> io::Result<Child> {
         let (orders, taken) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, answer) in taken {
-                // Nobody waits for the answer only if that thread is gone; then the process ends with its handle.
+                // There is no receiver of the answer only if that thread is gone; then the process ends with its handle.
                 let _ = answer.send(command.spawn());
             }
         });

@@ -18,9 +18,9 @@ const SHUTDOWN_DELAY: &str = "2s";
 #[derive(Debug)]
 pub(super) struct WorldReplica {
     pub(super) process: Process,
-    /// Where it serves clients.
+    /// The address at which it serves clients.
     pub(super) secure: SocketAddr,
-    /// Where it serves clients over the proxied link, or the same.
+    /// The address at which it serves clients over the proxied link, or the same.
     pub(super) linked: SocketAddr,
     pub(super) data_dir: PathBuf,
 }
@@ -33,18 +33,18 @@ pub(super) struct Surroundings<'a> {
     pub(super) wall_clocks: Option<&'a WallClocks>,
     pub(super) dir: &'a Path,
     pub(super) logs: &'a Path,
-    /// Where this replica reaches each member of etcd.
+    /// The addresses at which this replica reaches each member of etcd.
     pub(super) etcd: Vec<SocketAddr>,
-    /// Where peers reach each replica.
+    /// The addresses at which peers reach each replica.
     pub(super) peers: &'a [PeerPort],
 }
 
 /// The peer port of a replica.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeerPort {
-    /// Where it listens.
+    /// The address that it listens on.
     pub(super) listen: SocketAddr,
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub(super) advertise: SocketAddr,
 }
 

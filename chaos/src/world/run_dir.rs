@@ -32,7 +32,7 @@ impl RunDir {
         Ok(Self { dir, temporary })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.dir
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the parts of the world run.
+/// The place where the parts of the world run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorldTarget {
@@ -48,7 +48,7 @@ impl Proxied {
 /// The settings of the world.
 #[derive(Debug, Clone)]
 pub struct WorldSettings {
-    /// Where it runs.
+    /// The place where it runs.
     pub target: WorldTarget,
     /// The server's binary. Containers have what is in their image.
     pub server: PathBuf,

@@ -19,7 +19,7 @@ use super::{ClientRoute, World, WorldError};
 /// The library for programs of many threads: the other one reads the file in several at once, and ends the program if
 /// that garbles what it reads.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
-/// Where the library keeps what a program shares with its children, and leaves it if the program is killed.
+/// The paths where the library keeps what a program shares with its children, and leaves it if the program is killed.
 const SHARED: [&str; 2] = ["/dev/shm/faketime_shm_", "/dev/shm/sem.faketime_sem_"];
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A creation time has no fractions: on average so much of a second was cut off.
@@ -37,7 +37,7 @@ pub enum WallClock {
 }
 
 impl WallClock {
-    /// As libfaketime reads it. A rate stays until another one is told, so each line has one.
+    /// As libfaketime reads it. A rate stays until another one is set, so each line has one.
     fn line(self, now: Timestamp) -> String {
         match self {
             Self::True => "+0 x1\n".to_owned(),
@@ -119,7 +119,7 @@ impl Drop for WallClocks {
     }
 }
 
-/// Where Debian has it, or others.
+/// Finds the library where Debian has it, or others.
 fn library() -> Result<PathBuf, WorldError> {
     let debian = format!("/usr/lib/{ARCH}-linux-gnu");
     let folders = [&debian, "/usr/lib64", "/usr/lib", "/usr/local/lib"];

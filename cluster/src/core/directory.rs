@@ -32,7 +32,7 @@ impl std::str::FromStr for ReplicaId {
     }
 }
 
-/// Counts the starts of a replica on its directory, so that a process is told from the one before it.
+/// Counts the starts of a replica on its directory, so that a process is distinguished from the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
@@ -41,7 +41,7 @@ pub struct Incarnation(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplicaDescription {
     pub(crate) incarnation: Incarnation,
-    /// Where its peers reach it, `host:port`.
+    /// The address at which its peers reach it, `host:port`.
     pub(crate) address: String,
     /// Its software version, for people.
     pub(crate) version: String,

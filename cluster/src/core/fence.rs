@@ -11,8 +11,8 @@
 //! The holder counts from the moment it *sent* the renewal that was acknowledged; the leader from when it *received*
 //! it, which is later, and waits a margin longer for clocks that do not run alike. A new leader cannot know what its
 //! predecessor acknowledged. But the predecessor acknowledged only what it then confirmed with a quorum, and it could
-//! not confirm anything after a quorum had elected the new leader; so a full ttl after that nobody is a holder by the
-//! predecessor's word.
+//! not confirm anything after a quorum had elected the new leader; so a full ttl after that no replica holds a lease
+//! by the predecessor's word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// When a holder whose acknowledged renewal was sent at `sent` acts no more.
+    /// The time from which a holder acts no more whose acknowledged renewal was sent at `sent`.
     pub(crate) fn holder_stops(self, sent: Instant) -> Instant {
         sent + self.ttl
     }
 
-    /// When a leader may expire a holder of whom it heard last at `heard`.
+    /// The time from which a leader may expire a holder whose last renewal came at `heard`.
     pub(crate) fn leader_expires(self, heard: Instant) -> Instant {
         heard + self.ttl + self.margin
     }
@@ -44,7 +44,7 @@ impl Timing {
 #[derive(Debug)]
 pub(crate) struct Renewals {
     timing: Timing,
-    /// When the leader found itself elected, which is not before it was.
+    /// The time when the leader found itself elected, which is not before it was.
     elected: Instant,
     heard: BTreeMap<Holder, Instant>,
     /// Those whose expiry was proposed.
@@ -73,8 +73,8 @@ impl Renewals {
     }
 
     /// Those of `holders`, which are all that renew by the applied state, that have been silent for too long. From now
-    /// on they are not acknowledged, until their expiry is applied: whoever is not among `holders` any more may enter
-    /// anew. Only the state tells; a proposal that seemed to fail may have been agreed on.
+    /// on they are not acknowledged, until their expiry is applied: a replica that is not among `holders` any more
+    /// may enter anew. Only the state shows it; a proposal that seemed to fail may have been agreed on.
     pub(crate) fn overdue(&mut self, holders: &BTreeSet<Holder>, now: Instant) -> Vec<Holder> {
         self.expiring.retain(|holder| holders.contains(holder));
         // Who has been heard and is not among them may be entering.

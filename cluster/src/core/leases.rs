@@ -74,7 +74,7 @@ impl Leases {
         }
     }
 
-    /// Has the next token of a duty be above `floor`. Not while somebody holds it: the token is that of the holder.
+    /// Has the next token of a duty be above `floor`. Not while it is held: the token is that of the holder.
     pub(crate) fn raise(&mut self, duty: &str, floor: u64) {
         if let Some(lease) = self.by_duty.get_mut(duty)
             && lease.holder.is_none()

@@ -14,7 +14,7 @@ pub(crate) enum Command {
     Enter {
         replica: ReplicaId,
         facts: ReplicaDescription,
-        /// Where tokens begin if this is the first command of the group: the leader's wall time in milliseconds.
+        /// The first token if this is the first command of the group: the leader's wall time in milliseconds.
         token_floor: u64,
     },
     /// The leader has not heard of this process for longer than it can believe itself a holder.

@@ -271,7 +271,7 @@ fn some_time() -> Instant {
 }
 
 proptest! {
-    /// A holder renews with the leader of the day; leaders follow each other. Whatever the delays, nobody expires it
+    /// A holder renews with the leader of the day; leaders follow each other. Whatever the delays, it is not expired
     /// while it believes itself the holder.
     #[test]
     fn nobody_is_expired_who_may_still_act(

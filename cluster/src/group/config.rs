@@ -12,14 +12,14 @@ pub struct GroupConfig {
     pub name: String,
     /// The Raft directory. On a disk that outlives the process: a replica that loses it comes back as another one.
     pub directory: PathBuf,
-    /// Where the peer port is bound, `host:port`.
+    /// The address that the peer port is bound to, `host:port`.
     pub listen: String,
-    /// Where peers reach this replica, `host:port`.
+    /// The address at which peers reach this replica, `host:port`.
     pub advertise: String,
-    /// Where the group's first members are reached, the same set on each; this replica's own address is one of them
+    /// The addresses of the group's first members, the same set on each; this replica's own address is one of them
     /// if it is a first member. Later ones name members that they can join by. Empty: wait to be added.
     pub peers: BTreeSet<String>,
-    /// The software version that peers are told.
+    /// The software version that peers see.
     pub version: String,
     /// The certificate that this replica shows to its peers.
     pub certificates: PeerCertificates,

@@ -1,9 +1,9 @@
 //! The way of a replica with an empty directory into its group.
 //!
 //! The first members found it together, once, and only when *all* of them have answered that they know of no group and
-//! name the same first members. One of them, the one with the lowest address, does it. Whoever finds a group joins it.
+//! name the same first members. One of them, the one with the lowest address, does it. A replica that finds a group joins it.
 //! So a first member that lost its disk, comes late or starts again joins; it can never found a second group, because
-//! the others that know of the first will say so, and as long as one of them is silent nobody founds anything.
+//! the others that know of the first will say so, and as long as one of them is silent no group is founded.
 
 use std::collections::BTreeMap;
 

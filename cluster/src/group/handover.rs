@@ -25,7 +25,7 @@ pub struct HandOver {
 
 impl Group {
     /// Ends every tenure, gives the leases back and, if this replica leads, lets another be elected. Takes about a
-    /// second where it leads and is bounded to some seconds if nobody answers. Afterwards this replica goes on voting,
+    /// second where it leads and is bounded to some seconds if no peer answers. Afterwards this replica goes on voting,
     /// and takes no lease until it is started again.
     pub async fn hand_over(&self) -> HandOver {
         self.0.is_leaving.store(true, Ordering::Relaxed);
@@ -64,8 +64,8 @@ impl Group {
         false
     }
 
-    /// openraft 0.9 has no transfer of leadership. So: everybody renews once more; then no more heartbeats, until
-    /// followers grant votes again; then the follower that has most of the log is told to stand. The leases of others
+    /// openraft 0.9 has no transfer of leadership. So: all holders renew once more; then no more heartbeats, until
+    /// followers grant votes again; then the follower that has most of the log is asked to stand for election. The leases of others
     /// outlast that.
     async fn step_down(&self) -> bool {
         let raft = &self.0.raft;

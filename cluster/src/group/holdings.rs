@@ -23,7 +23,7 @@ pub(crate) struct Holdings {
     slots: Mutex<BTreeMap<&'static str, DutyHolding>>,
     /// No tenure begins any more. Written while the slots are locked.
     is_closed: AtomicBool,
-    /// When the last renewal was sent that a leader with a quorum has answered.
+    /// The time at which the last renewal was sent that a leader with a quorum has answered.
     answered: Mutex<Option<Instant>>,
     /// Something has changed that the leader should hear of before the next renewal is due.
     pub(crate) news: Notify,
@@ -36,7 +36,7 @@ struct DutyHolding {
     yielded: u64,
     /// The leader does not know yet that it was.
     is_yield_unheard: bool,
-    /// A token that somebody outside the group has used: the next one must be greater. 0 if there is none.
+    /// A token that a process outside the group has used: the next one must be greater. 0 if there is none.
     floor: u64,
 }
 
@@ -45,7 +45,7 @@ impl DutyHolding {
         self.tenure.borrow().as_ref().map(|tenure| tenure.lease().token.0)
     }
 
-    /// Ends the tenure for whoever has it, and tells those who watch.
+    /// Ends the tenure for its holders, and notifies the watchers.
     fn end(&self, now: Instant) {
         self.tenure.send_if_modified(|tenure| match tenure.take() {
             Some(ended) => {
@@ -180,7 +180,7 @@ impl Holdings {
         }
     }
 
-    /// Tells those who watch of tenures that ended because no renewal was answered.
+    /// Notifies the watchers of tenures that ended because no renewal was answered.
     pub(crate) fn lapse(&self) {
         let now = self.clock.now();
         for slot in self.slots().values() {

@@ -10,13 +10,13 @@ use crate::raft::{Node, timing};
 use crate::rpc::{Envelope, PeerAnswer, Request};
 use crate::transport::CallError;
 
-/// Why the members of the group were not changed.
+/// The reason that the members of the group were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// Another replica leads.
     #[error("this replica does not lead the group")]
     NotLeader {
-        /// Where the leader is, if it is known.
+        /// The leader's address, if it is known.
         leader: Option<String>,
     },
     /// The replica was removed before.
@@ -117,7 +117,7 @@ impl Group {
         self.join(hello.replica, address).await
     }
 
-    /// Makes a replica a voter, by way of a learner that has caught up. Whoever was at its address before is taken for
+    /// Makes a replica a voter, by way of a learner that has caught up. The replica at its address before is taken for
     /// dead: it is the same replica, which has lost its disk. A member that has another address now is found there.
     pub(crate) async fn join(&self, replica: ReplicaId, address: &str) -> Result<(), ChangeError> {
         self.confirm_leadership().await?;

@@ -71,7 +71,7 @@ struct Inner {
     is_silent: AtomicBool,
 }
 
-/// Why a command was not, or may not have been, agreed on.
+/// The reason that a command was not, or may not have been, agreed on.
 #[derive(Debug, thiserror::Error)]
 enum ProposeError {
     #[error("this replica does not lead the group")]
@@ -81,7 +81,7 @@ enum ProposeError {
 }
 
 impl Group {
-    /// From now on this replica would do `duty`. The watch tells when it holds the lease; it holds none while another
+    /// From now on this replica would do `duty`. The watch shows when it holds the lease; it holds none while another
     /// replica does. Asking again for the same duty gives another watch on the same lease.
     pub fn acquire(&self, duty: Duty) -> LeaseWatch {
         self.0.holdings.watch(duty)
@@ -144,7 +144,7 @@ impl Group {
         (metrics.state == ServerState::Leader && metrics.running_state.is_ok()).then_some(metrics.current_term)
     }
 
-    /// Where the leader is, as far as this replica knows.
+    /// The leader's address, as far as this replica knows.
     fn leader_address(&self) -> Option<String> {
         let metrics = self.0.raft.metrics();
         let metrics = metrics.borrow();

@@ -1,8 +1,8 @@
 //! The leader's part in leases: takes renewals, finds who is overdue, proposes what follows.
 //!
 //! Never by belief: a renewal is acknowledged only after a quorum has confirmed, *after* it came in, that this replica
-//! leads. A deposed leader that does not know it yet can so not keep anybody in a lease that its successor will count
-//! as over (see [`crate::core::fence`]).
+//! leads. A deposed leader that does not know it yet can so not keep a holder in a lease that its successor will
+//! count as over (see [`crate::core::fence`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};

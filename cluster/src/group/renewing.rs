@@ -70,14 +70,14 @@ impl Group {
             Some(PeerAnswer::Held(grants)) => {
                 self.0.holdings.renewed(sent, &grants);
                 if self.has_moved() {
-                    // Raft does not tell who leads where nothing of it arrives.
+                    // Raft does not know the leader where nothing of it arrives.
                     course.hint = course.asked_last.take();
                     self.join_by(course).await;
                 }
             }
             Some(PeerAnswer::NotLeader { leader }) => course.hint = leader,
             Some(PeerAnswer::NotMember) => self.join_by(course).await,
-            // Whoever has said good-bye is told that its process is over.
+            // A replica that has left gets the answer that its process is over.
             Some(PeerAnswer::Removed | PeerAnswer::Over) if !self.is_leaving() => {
                 self.0.holdings.close();
                 // It may not have heard that it is no voter any more.
@@ -105,7 +105,7 @@ impl Group {
             .ok()
     }
 
-    /// The replica to ask: the one that another named, else the leader by Raft, else everybody in turn.
+    /// The replica to ask: the one that another named, else the leader by Raft, else all members in turn.
     pub(crate) fn next_address(&self, course: &mut Course) -> Option<String> {
         if let Some(hint) = course.hint.take().or_else(|| self.leader_address()) {
             return Some(hint);

@@ -17,7 +17,7 @@ use crate::raft::{Raft, timing};
 use crate::store::{LogStore, RaftFile, StateMachine, StoreError, StoreIdentity};
 use crate::transport::{PeerCaller, PeerTlsError, TlsWire, Wire, serve};
 
-/// Why a replica cannot take part.
+/// The reason that a replica cannot take part.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The Raft directory cannot be used.
@@ -54,7 +54,7 @@ pub(crate) struct ReplicaParts {
 
 impl Group {
     /// Takes this replica's place in the group, or waits beside it until there is one. Returns when peers can reach it;
-    /// whether there is a quorum is told by [`status`](Self::status) and by the leases.
+    /// [`status`](Self::status) and the leases show whether there is a quorum.
     ///
     /// Raft runs on the runtime that this is called in; give it one that request handling cannot hold up.
     ///

@@ -24,13 +24,13 @@ pub struct Status {
     /// True if this replica leads and a quorum has confirmed it within the last second.
     pub is_leader: bool,
     /// True if a leader that a quorum had confirmed has answered this replica within the ttl of a lease. Without it
-    /// this replica holds nothing, and what it tells of others may be long over.
+    /// this replica holds nothing, and its view of others may be long outdated.
     pub has_quorum: bool,
     /// On the leader: how long ago a quorum confirmed it.
     pub last_quorum_ack: Option<Duration>,
-    /// Everybody in the group.
+    /// All members of the group.
     pub members: Vec<MemberStatus>,
-    /// Every duty that somebody would do.
+    /// Every duty that a replica would do.
     pub duties: Vec<DutyStatus>,
     /// Why Raft has stopped on this replica, if it has: it takes no part until it is started again.
     pub fault: Option<String>,
@@ -41,7 +41,7 @@ pub struct Status {
 pub struct MemberStatus {
     /// Its id.
     pub replica: ReplicaId,
-    /// Where its peers reach it.
+    /// The address at which its peers reach it.
     pub address: String,
     /// Its software version, once it has renewed.
     pub version: Option<String>,

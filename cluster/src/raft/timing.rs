@@ -26,7 +26,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(HEARTBEAT_MS);
 /// between cities exceeds at times, and calls that are given up are elections in the end. Two still fit into the time
 /// after which a follower campaigns.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(400);
-/// For how long a follower that has heard of a leader grants nobody a vote.
+/// The time for which a follower that has heard of a leader grants no votes.
 pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(ELECTION_MAX_MS);
 /// The interval at which leases are renewed.
 pub(crate) const RENEW_PERIOD: Duration = Duration::from_millis(250);

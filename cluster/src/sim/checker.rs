@@ -23,7 +23,7 @@ pub(crate) struct SimulationChecker {
     leaders: BTreeMap<u64, u64>,
     states: BTreeMap<u64, String>,
     granted: BTreeMap<(String, u64), u64>,
-    /// The greatest token that somebody acted on.
+    /// The greatest token that a replica acted on.
     acted: BTreeMap<String, u64>,
     pub(crate) ticks: u64,
 }

@@ -49,7 +49,7 @@ struct ReplicaProbe {
 struct Host {
     disk: Arc<Mutex<SimDisk>>,
     probe: Arc<Mutex<Option<ReplicaProbe>>>,
-    /// Where it listens from its next start on.
+    /// The port that it listens on from its next start.
     port: Arc<AtomicU16>,
     /// True if its software was started; later starts are restarts.
     is_up: bool,

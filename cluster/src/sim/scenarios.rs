@@ -57,7 +57,7 @@ fn moves_after(quiet: Duration, seeds: Range<u64>) -> Duration {
     moves[moves.len() / 2]
 }
 
-/// Over 60 seeds it took 2.46 s to 3.08 s, half of them 2.59 s at most; a vote that nobody won adds about half a second.
+/// Over 60 seeds it took 2.46 s to 3.08 s, half of them 2.59 s at most; a split vote adds about half a second.
 #[test]
 fn the_leases_of_a_leader_that_crashes_move_within_three_seconds() {
     let median = moves_after(Duration::ZERO, 0..5);
@@ -186,7 +186,7 @@ fn a_replica_that_is_far_behind_gets_a_snapshot() {
         .expect("it is in the group again");
     let snapshot = cluster.group(&behind).expect("it runs").raft_metrics().snapshot;
     assert!(snapshot.is_some(), "it was brought up by a snapshot");
-    // Everybody starts again from what is on the disks.
+    // All start again from what is on the disks.
     for name in cluster.up() {
         cluster.crash(&name);
         cluster.restart(&name);

@@ -40,7 +40,7 @@ fn strike(cluster: &mut Cluster, hosts: &[String]) {
                 .set_link_max_message_latency(one.as_str(), other.as_str(), slow);
         }
         84..88 => stop_in_good_order(cluster, &one),
-        // One address at a time, as the others have to be told of it.
+        // One address at a time, as the others have to learn of it.
         88..91 if cluster.is_settled() && cluster.up().len() == hosts.len() => {
             let port = cluster.random.gen_range(7_001..7_004);
             cluster.crash(&one);
@@ -60,7 +60,7 @@ fn stop_in_good_order(cluster: &mut Cluster, host: &str) {
     }
 }
 
-/// Whoever has handed over takes no lease until it is started again.
+/// A replica that has handed over takes no lease until it is started again.
 fn start_leavers_again(cluster: &mut Cluster, hosts: &[String]) {
     for host in hosts {
         if cluster.group(host).is_some_and(|group| group.is_leaving()) {

@@ -57,12 +57,12 @@ pub(crate) struct StoreIdentity {
     pub(crate) incarnation: Incarnation,
 }
 
-/// Where transactions run.
+/// The thread that transactions run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// On the pool of blocking threads: a sync takes milliseconds.
     Pool,
-    /// Where they are called. The simulation has one thread.
+    /// The calling thread. The simulation has one thread.
     #[cfg_attr(not(test), expect(dead_code, reason = "the simulation works in place"))]
     InPlace,
 }

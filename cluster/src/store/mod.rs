@@ -21,7 +21,7 @@ pub(crate) use file::{RaftFile, StoreIdentity};
 pub(crate) use log::LogStore;
 pub(crate) use machine::{Applied, StateMachine};
 
-/// Why the Raft directory cannot be used.
+/// The reason that the Raft directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The operating system said no.

@@ -29,7 +29,7 @@ const LAST_BACKOFF: Duration = Duration::from_millis(200);
 /// The time for which a peer cannot be dialled before that is logged: longer than a replica takes to start anew.
 const OUTAGE: Duration = Duration::from_secs(5);
 
-/// Why there is no answer. In all cases but [`CallError::Unreachable`] the call may have been done.
+/// The reason that there is no answer. In all cases but [`CallError::Unreachable`] the call may have been done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("cannot reach {address}: {why}")]
@@ -63,7 +63,7 @@ struct PeerState {
     failures: u32,
     /// No dialling before this.
     not_before: Option<Instant>,
-    /// When the first of these failures was.
+    /// The time of the first of these failures.
     failing_since: Option<Instant>,
     is_outage_told: bool,
 }
@@ -83,7 +83,7 @@ impl PeerState {
         was_told.then_some(News::Return)
     }
 
-    /// An outage is told once, however long it is.
+    /// An outage is reported once, however long it is.
     fn failed(&mut self, now: Instant) -> Option<News> {
         let pause = FIRST_BACKOFF * 2_u32.saturating_pow(self.failures.min(8));
         self.failures += 1;
@@ -147,7 +147,7 @@ impl PeerCaller {
         A: DeserializeOwned,
     {
         let peer = self.peer(address);
-        // Closed by nobody, so a permit comes as soon as another call ends.
+        // It is never closed, so a permit comes as soon as another call ends.
         let _call = peer.calls.acquire().await;
         let mut stream = self.connection(&peer, address).await?;
         // A connection on which anything went wrong, or whose call was given up, is dropped and never used again: an

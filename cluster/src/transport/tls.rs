@@ -41,7 +41,7 @@ impl std::fmt::Debug for PeerCertificates {
     }
 }
 
-/// Why the certificates cannot be used.
+/// The reason that the certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerTlsError {
     /// The CA is no PEM with certificates.

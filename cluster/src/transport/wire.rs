@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! The sources of connections.
 
 use std::io;
 

@@ -116,7 +116,7 @@ impl ManualClock {
         }))
     }
 
-    /// Moves the time on and wakes everyone whose sleep is over.
+    /// Moves the time on and wakes the sleepers whose time has come.
     pub fn advance(&self, by: Duration) {
         self.0.elapsed.send_modify(|elapsed| *elapsed += by);
     }

@@ -1,6 +1,6 @@
 //! Handles: the only public face of an actor.
 //!
-//! [`Owned`] stays with whoever spawned the actor and gives out the others along the edges of the topology: a
+//! [`Owned`] stays with the spawner of the actor and gives out the others along the edges of the topology: a
 //! [`Handle`] asks and tells, [`Notes`] only tells. Rooms wrap them in types of their own, with a method a message.
 
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! Messages, replies and the errors of not getting one.
 //!
-//! A reply may be sent in the turn that took the message or later, by whoever holds the [`Reply`]. The permit that
+//! A reply may be sent in the turn that took the message or later, by the holder of the [`Reply`]. The permit that
 //! admitted the message is tied to it: while a reply is owed the message counts against the actor's bound.
 
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// Something an actor can be asked or told. `Reply = ()` makes it fit for [`Notes::tell`](crate::Notes::tell) too.
+/// A message that an actor can be sent as an ask or as a note. `Reply = ()` makes it fit for [`Notes::tell`](crate::Notes::tell)
+/// too.
 pub trait Message: Send + 'static {
     /// The reply of the actor.
     type Reply: Send + 'static;
@@ -103,7 +104,7 @@ impl AskProgress {
     }
 }
 
-/// The right and duty to answer one message. Dropping it unanswered tells the asker that the actor lost the message.
+/// The right and duty to answer one message. Dropping it unanswered gives the asker the error that the actor lost the message.
 #[derive(Debug)]
 #[must_use = "dropping a reply tells the asker that the message was lost"]
 pub struct Reply<R> {
@@ -137,7 +138,7 @@ impl<R> Reply<R> {
         )
     }
 
-    /// A reply that nobody waits for; it only holds the permit, if the note needed one.
+    /// A reply without a receiver; it only holds the permit, if the note needed one.
     pub(crate) fn unawaited(permit: Option<OwnedSemaphorePermit>) -> Self {
         Self { asker: None, permit }
     }
@@ -156,7 +157,7 @@ impl<R> Reply<R> {
         self.asker.as_ref().is_some_and(|asker| asker.sender.is_closed())
     }
 
-    /// When the asker stops waiting, to be passed on to I/O.
+    /// The deadline of the asker, to be passed on to I/O.
     pub fn deadline(&self) -> Option<Instant> {
         self.asker.as_ref().and_then(|asker| asker.deadline)
     }

@@ -36,7 +36,7 @@ pub struct Fatal {
     pub deaths: usize,
     /// The window of its policy.
     pub window: Duration,
-    /// Why it died last.
+    /// The cause of its last death.
     pub cause: String,
 }
 

@@ -21,7 +21,7 @@ use crate::tasks::Tasks;
 use crate::topology::{ActorKind, Topology};
 use crate::vitals::{ActorSnapshot, Vitals};
 
-/// Enough that one long turn does not hold up everyone; actors are short of work, not of threads.
+/// Enough that one long turn does not hold up all actors; actors are short of work, not of threads.
 const DEFAULT_ARBITERS: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not 0");
 
 /// Why an actor could not be spawned.
@@ -163,7 +163,7 @@ impl ActorSystem {
         }
     }
 
-    /// Spawns a supervised actor: `factory` makes every instance of it, on its arbiter. `instance` tells it from others
+    /// Spawns a supervised actor: `factory` makes every instance of it, on its arbiter. `instance` distinguishes it from others
     /// of its kind and is empty if there is but one.
     pub fn spawn<A: Actor>(
         &self,
@@ -257,7 +257,7 @@ impl ActorSystem {
         timers.collect()
     }
 
-    /// Stops all actors, highest rank first so that nobody is asked by the living after its own end; then the tasks,
+    /// Stops all actors, highest rank first so that no actor is asked by a running one after its own end; then the tasks,
     /// then the threads. Each step has `patience` of the machine's time.
     pub async fn shutdown(&self, patience: Duration) -> Leaked {
         let mut members = {
@@ -303,7 +303,7 @@ impl Inner {
             return Err(SpawnError::ShuttingDown);
         }
         let name = member.vitals().name();
-        // Whoever waited for an actor's end may take its place before its parent has struck it off.
+        // A caller that waited for an actor's end may take its place before its parent has struck it off.
         roster.members.retain(|other| !other.vitals().gone.is_cancelled());
         if roster.members.iter().any(|other| other.vitals().name() == name) {
             return Err(SpawnError::Duplicate(name));

@@ -69,7 +69,7 @@ pub struct NoteProbe<M> {
 }
 
 impl<M: Message<Reply = ()>> NoteProbe<M> {
-    /// Spawns a probe; the receiver yields what it is told, in order.
+    /// Spawns a probe; the receiver yields the messages that it gets, in order.
     pub fn spawn(system: &ActorSystem) -> Result<(Owned<Self>, mpsc::UnboundedReceiver<M>), SpawnError> {
         let (seen, notes) = mpsc::unbounded_channel();
         let probe = system.spawn("", move || Self { seen: seen.clone() })?;

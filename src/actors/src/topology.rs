@@ -51,7 +51,7 @@ impl fmt::Display for ActorKind {
 /// The holder of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
-    /// Request handlers, named tasks, the composition root: they have no mailbox, so nobody can wait for them in turn.
+    /// Request handlers, named tasks, the composition root: they have no mailbox, so no actor can wait for them in turn.
     Outside,
     /// Another actor, including the tasks that it detached.
     Actor(ActorKind),
@@ -88,7 +88,7 @@ pub struct Timer {
     pub name: &'static str,
     /// The time between two ticks.
     pub period: Duration,
-    /// Why that long.
+    /// The reason for that duration.
     pub reason: &'static str,
 }
 
@@ -123,7 +123,7 @@ pub struct TopologyRow {
     pub rank: u8,
     /// The number of messages that may wait or be owed a reply.
     pub permits: usize,
-    /// Why that many.
+    /// The reason for that number.
     pub permits_reason: &'static str,
     /// Callers that may ask it (and send it notes).
     pub asked_by: &'static [Caller],
@@ -131,15 +131,15 @@ pub struct TopologyRow {
     pub noted_by: &'static [Caller],
     /// Its timers; each instance starts each of them once, with [`Owned::start_timer`](crate::Owned::start_timer).
     pub timers: &'static [Timer],
-    /// When it is rebuilt and when the process gives up.
+    /// The policy for rebuilding it and for ending the process.
     pub restart: RestartPolicy,
-    /// Where it runs.
+    /// The thread that it runs on.
     pub placement: Placement,
     /// The state that it owns.
     pub purpose: &'static str,
 }
 
-/// Why an edge or a table is refused.
+/// The reason that an edge or a table is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A kind has two rows.

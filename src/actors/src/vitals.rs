@@ -73,7 +73,7 @@ pub struct ActorSnapshot {
     pub last_handled_seconds_ago: Option<f64>,
     /// Seconds that the turn under way lasts; `None` between turns. A large value is a stuck actor.
     pub busy_seconds: Option<f64>,
-    /// Why the last instance died.
+    /// The cause of the last instance's death.
     pub last_failure: Option<String>,
 }
 
@@ -186,7 +186,7 @@ impl Vitals {
         self.meters.restarts.increment(1);
     }
 
-    /// The end: whoever waits for a permit learns that none will come.
+    /// Ends it: callers that wait for a permit get an error.
     pub(crate) fn stopped(&self) {
         self.state.store(STOPPED, Ordering::Release);
         self.permits.close();

@@ -1,4 +1,4 @@
-//! `AlwaysPullImages`: nobody runs an image that only others on the node may pull (`plugin/pkg/admission/alwayspullimages`).
+//! `AlwaysPullImages`: no pod runs an image from the node's cache without the right to pull it (`plugin/pkg/admission/alwayspullimages`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;

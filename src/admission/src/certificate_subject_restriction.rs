@@ -1,4 +1,4 @@
-//! `CertificateSubjectRestriction`: nobody asks for a client certificate of `system:masters`
+//! `CertificateSubjectRestriction`: no request for a client certificate of `system:masters` is admitted
 //! (`plugin/pkg/admission/certificates/subjectrestriction`).
 
 use base64::Engine as _;

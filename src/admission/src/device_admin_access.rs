@@ -1,7 +1,7 @@
 //! `DeviceAdminAccess`: who claims devices that others use already does so in a namespace that is marked for it
 //! (`pkg/registry/resource/utils.go`).
 //!
-//! kube-apiserver tells this together with the other faults of a claim; here it is told before them.
+//! kube-apiserver reports this together with the other errors of a claim; here it is reported before them.
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -67,7 +67,7 @@ fn requested_of(
     }
     let (pointer, path) = match ((&*resource.resource, subresource), operation) {
         (("resourceclaims", ""), Operation::Create) => ("/spec/devices/requests", "spec.devices.requests"),
-        // A template's fault is told at the path that it has in a claim.
+        // A template's error is reported at the path that it has in a claim.
         (("resourceclaimtemplates", ""), Operation::Create) => ("/spec/spec/devices/requests", "spec.devices.requests"),
         (("resourceclaims", "status"), Operation::Update) => (
             "/status/allocation/devices/results",

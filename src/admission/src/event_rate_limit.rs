@@ -24,7 +24,7 @@ const VERSIONS: &[&str] = &["eventratelimit.admission.k8s.io/v1alpha1"];
 /// The number of keys that are remembered, unless the configuration says it.
 const DEFAULT_CACHE_SIZE: usize = 4096;
 
-/// What an Event is counted by.
+/// The keys that an Event is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LimitType {
     Server,

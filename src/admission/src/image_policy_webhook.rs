@@ -1,6 +1,6 @@
 //! `ImagePolicyWebhook`: another server says which images may run (`plugin/pkg/admission/imagepolicy`).
 //!
-//! What it says of a pod's images is remembered by the whole question, for one time if it allows and for another if it does not.
+//! An answer is cached by the whole review, for one time if it allows and for another if it does not.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -45,7 +45,7 @@ use crate::{
     webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
 };
 
-/// How a plugin that is there comes about.
+/// The constructor of a plugin.
 type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
 /// Makes a plugin that follows objects, and gives its view as well.
 type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readiness>);
@@ -58,7 +58,7 @@ struct Plugin {
     by_default: bool,
 }
 
-/// What there is of a plugin.
+/// The implementation of a plugin, if there is one.
 enum Made {
     There(Make),
     Following(MakeFollowing),

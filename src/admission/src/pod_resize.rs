@@ -15,7 +15,7 @@ use crate::{attributes::forbidden, object_lookup::ObjectLookup};
 
 const OS: &str = "kubernetes.io/os";
 
-/// What a plugin holds against the node.
+/// The check of a plugin against the node.
 type CheckNode = fn(&Attributes, old: &Value, new: &Value, node: &Value) -> Result<(), ApiError>;
 
 /// One of the two plugins.

@@ -33,7 +33,7 @@ pub(crate) struct ServiceTarget {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) port: u16,
-    /// Whom to believe, or the reason that it cannot be read.
+    /// The trust in the server's certificate, or the reason that it cannot be read.
     trust: Result<Trust, String>,
     /// The settings that were made for the identity beside them.
     tls: ArcSwapOption<(Arc<Option<ClientIdentity>>, Arc<ClientTls>)>,

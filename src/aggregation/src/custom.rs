@@ -1,7 +1,7 @@
 //! Registers the versions of custom resources as APIServices: the duty `crd-registration`
 //! (`pkg/controlplane/controller/crdregistration`, `kube-aggregator/pkg/controllers/autoregister`).
 //!
-//! An APIService that somebody else made of a version is left alone; when it goes, the version is registered again.
+//! An APIService that another client made of a version is left alone; when it goes, the version is registered again.
 
 use std::{sync::Arc, time::Duration};
 

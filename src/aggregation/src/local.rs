@@ -19,9 +19,9 @@ pub struct LocalService {
     pub group: String,
     /// The version.
     pub version: String,
-    /// Where the group stands in discovery: more comes first.
+    /// The group's priority in discovery: more comes first.
     pub group_priority_minimum: i32,
-    /// Where the version stands in its group.
+    /// The version's priority in its group.
     pub version_priority: i32,
 }
 

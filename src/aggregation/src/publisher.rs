@@ -28,7 +28,7 @@ const REFRESH: Duration = Duration::from_secs(60);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// How far the work is. Cheap to clone.
+/// The progress of the work. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Publication {
     remote: RemoteServers,
@@ -55,7 +55,7 @@ impl Publication {
         self.has_come(&self.progress.has_documents, &self.progress.asked)
     }
 
-    /// What has come once stays so. The view may be known to be complete only after it was last looked at.
+    /// Once true it stays so. The view may be known to be complete only after it was last looked at.
     fn has_come(&self, has_come: &AtomicBool, done: &AtomicI64) -> bool {
         if has_come.load(Ordering::Acquire) {
             return true;
@@ -117,7 +117,7 @@ struct RemoteDocuments {
     source: DocumentSource,
     discovery: Arc<str>,
     openapi: Arc<ProxiedOpenApi>,
-    /// When to ask for them again; `None` while they are asked for.
+    /// The time at which to fetch them again; `None` while they are asked for.
     due: Option<Instant>,
     retry: Duration,
     was_asked: bool,

@@ -35,13 +35,13 @@ struct SharedServers {
     client: Client,
 }
 
-/// Why another server does not answer.
+/// The reason that another server does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// It was found not to be available, or there is no way to it: 503.
     #[error("service unavailable")]
     Unavailable,
-    /// Nobody can be trusted by what the APIService says: 500.
+    /// The APIService names no usable trust: 500.
     #[error("{0}")]
     Trust(String),
     /// It did not answer: 503.

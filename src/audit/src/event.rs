@@ -25,7 +25,7 @@ pub struct EventUser {
     /// The groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// What else is known.
+    /// Further annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -60,35 +60,35 @@ pub struct ObjectReference {
     pub subresource: String,
 }
 
-/// What all events of a request have.
+/// The fields that all events of a request have.
 #[derive(Debug, Clone)]
 pub struct RequestFacts {
     /// The request.
     pub id: AuditId,
-    /// How much is recorded.
+    /// The level of the record.
     pub level: AuditLevel,
     /// Path and query as they were sent.
     pub uri: String,
     /// The verb.
     pub verb: String,
-    /// The authenticated user; nobody before there is one.
+    /// The authenticated user; empty before there is one.
     pub user: EventUser,
-    /// Where it came from, the last proxy at the end.
+    /// The client's addresses, the last proxy at the end.
     pub source_ips: Vec<String>,
     /// `User-Agent`
     pub user_agent: String,
-    /// When it was received.
+    /// The time at which it was received.
     pub received: Timestamp,
 }
 
-/// What is recorded of a request at one stage.
+/// The record of a request at one stage.
 #[derive(Debug, Clone)]
 pub struct AuditEvent {
     /// The request.
     pub request: Arc<RequestFacts>,
     /// The stage.
     pub stage: AuditStage,
-    /// When it was reached.
+    /// The time at which it was reached.
     pub reached: Timestamp,
     /// In whose name the request goes on, if not in that of its user.
     pub impersonated: Option<EventUser>,

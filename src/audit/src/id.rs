@@ -1,4 +1,4 @@
-//! The ids by which requests are told apart.
+//! The ids of requests.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How much is recorded of a request, and when.
+//! The levels and stages of records.
 
 use serde::Serialize;
 

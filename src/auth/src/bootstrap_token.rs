@@ -1,7 +1,7 @@
 //! Bootstrap tokens: `id.secret`, kept by Secrets `kube-system/bootstrap-token-<id>`, by which new nodes ask for their first
 //! certificate (`plugin/pkg/auth/authenticator/token/bootstrap`).
 //!
-//! Promise: a token is judged by its Secret as the watch cache has it, at every use, so one that was deleted is nobody's.
+//! Promise: a token is judged by its Secret as the watch cache has it, at every use, so one that was deleted is refused.
 
 use std::{collections::BTreeSet, sync::Arc, time::UNIX_EPOCH};
 

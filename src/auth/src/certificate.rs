@@ -20,7 +20,7 @@ pub struct CertificateIdentity {
     pub uid: String,
     /// The organizations.
     pub organizations: Vec<String>,
-    /// When it expires.
+    /// The time at which it expires.
     pub not_after: SystemTime,
     /// The SHA-256 of the whole certificate, in hexadecimal digits.
     pub fingerprint: String,

@@ -10,7 +10,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected, RequestHeaders};
 
-/// The names of the headers that tell who asks (`--requestheader-…-headers`).
+/// The names of the headers that name the user (`--requestheader-…-headers`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FrontProxyHeaders {
     /// Those of the user's name; the first with a value counts.
@@ -24,7 +24,7 @@ pub struct FrontProxyHeaders {
 }
 
 impl FrontProxyHeaders {
-    /// The names that extension API servers are told of.
+    /// The header names that extension API servers read.
     pub fn standard() -> Self {
         let one = |name: &str| vec![name.to_owned()];
         Self {
@@ -35,7 +35,7 @@ impl FrontProxyHeaders {
         }
     }
 
-    /// Returns true if a header of this name, in lower case, may tell who asks.
+    /// Returns true if a header of this name, in lower case, may name the user.
     pub fn has(&self, name: &str) -> bool {
         let mut names = self.username.iter().chain(&self.uid).chain(&self.group);
         names.any(|known| known.eq_ignore_ascii_case(name))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::service_account::{PublicKey, TokenKeyError};
 
-/// Where others find the keys, below the server's address.
+/// The path of the keys, below the server's address.
 pub const KEYS_PATH: &str = "/openid/v1/jwks";
 
 /// The two documents, as they are sent.
@@ -18,7 +18,7 @@ pub struct IssuerDocuments {
 
 impl IssuerDocuments {
     /// The documents of an issuer whose tokens any of these public keys, PEM, may have signed. The keys are found at
-    /// `keys_url`. `None` if the issuer's name is no URL that OpenID Connect allows, so that nobody could look there.
+    /// `keys_url`. `None` if the issuer's name is no URL that OpenID Connect allows, so that no client could look there.
     ///
     /// # Errors
     /// If a key is of no known kind.

@@ -19,11 +19,11 @@ use crate::{
 pub enum AuthorizerType {
     /// The policies of a file.
     Abac,
-    /// Everybody may do everything.
+    /// All users may do everything.
     AlwaysAllow,
-    /// Nobody but `system:masters` may do anything.
+    /// Only `system:masters` may do anything.
     AlwaysDeny,
-    /// What the pods on a node need.
+    /// A node may do what its pods need.
     Node,
     /// Roles and bindings.
     Rbac,
@@ -70,7 +70,7 @@ impl AuthorizerType {
 pub struct AuthorizationMode {
     authorizer: Arc<dyn Authorizer>,
     rules: Arc<dyn RuleResolver>,
-    /// How often it had the last word.
+    /// The number of decisions that were its own.
     allowed: Counter,
     denied: Counter,
 }
@@ -192,7 +192,7 @@ impl RuleResolver for AuthorizerChain {
     }
 }
 
-/// `AlwaysAllow`: everybody may do everything.
+/// `AlwaysAllow`: all users may do everything.
 #[derive(Debug, Clone, Copy)]
 pub struct AlwaysAllow;
 
@@ -222,7 +222,7 @@ impl RuleResolver for AlwaysAllow {
     }
 }
 
-/// `AlwaysDeny`: nobody but `system:masters` may do anything.
+/// `AlwaysDeny`: only `system:masters` may do anything.
 #[derive(Debug, Clone, Copy)]
 pub struct AlwaysDeny;
 

@@ -31,7 +31,7 @@ impl PasswordFile {
     }
 
     fn user(&self, name: &str, password: &str) -> Option<&UserInfo> {
-        // Every line is compared, so that the time taken does not tell whether there is such a user.
+        // Every line is compared, so that the time taken does not show whether there is such a user.
         let mut found = None;
         for (secret, user) in &self.0 {
             let is_password = bool::from(secret.is(password));

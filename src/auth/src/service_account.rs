@@ -121,7 +121,7 @@ impl PublicKey {
         })
     }
 
-    /// The key as others are told of it.
+    /// The key as it is published.
     pub(crate) fn to_jwk(&self) -> Result<Value, TokenKeyError> {
         let mut key = Jwk::from_decoding_key(&self.key, Some(self.algorithm)).map_err(|_| TokenKeyError)?;
         key.common.key_id = Some(self.key_id.clone());
@@ -141,7 +141,7 @@ pub struct ServiceAccountTokens {
     proven: Proven,
 }
 
-/// Where the objects are that tokens name.
+/// The source of the objects that tokens name.
 pub trait Objects: Send + Sync + 'static {
     /// An object of the core group. `latest` is set if it is not enough to have seen it once.
     ///
@@ -303,7 +303,7 @@ impl ServiceAccountTokens {
             ("node", "nodes", ""),
         ] {
             let Some(bound) = own.get(claim) else { continue };
-            // A pod's node is told of; the token ends with the pod alone.
+            // A pod's node is only named; the token ends with the pod alone.
             if claim != "node" || own.get("pod").is_none() {
                 self.check(resource, place, bound).await?;
             }

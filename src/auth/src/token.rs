@@ -1,8 +1,8 @@
 //! Bearer tokens: the trait of everything that can say whose a token is, several of these in a row, and the authenticator
 //! of requests that bring one.
 //!
-//! Requests and `TokenReview`s ask the same [`TokenAuthenticator`], so that whoever is told that a token is good may rely
-//! on its being taken here. Promise: nothing that is said of a token shows it.
+//! Requests and `TokenReview`s ask the same [`TokenAuthenticator`], so that a token that a review calls good is accepted
+//! here. Promise: nothing that is said of a token shows it.
 
 use std::{fmt, sync::Arc};
 
@@ -23,10 +23,10 @@ pub struct TokenHolder {
     pub audiences: Vec<String>,
 }
 
-/// Why a token is nobody's, in kube-apiserver's words.
+/// The reason that a token is refused, in kube-apiserver's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenError {
-    /// Nobody knows it.
+    /// No authenticator knows it.
     Unknown,
     /// It was ours, and is not good.
     Bad(&'static str),
@@ -46,7 +46,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The text that a `TokenReview` tells: all errors, each once, of which the first is that the server's own token is
+    /// The error of a `TokenReview`: all errors, each once, of which the first is that the server's own token is
     /// another one.
     pub fn review_text(&self) -> String {
         let errors = match self {

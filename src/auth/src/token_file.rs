@@ -63,7 +63,7 @@ impl TokenFile {
 
     /// The token's user.
     pub fn user(&self, token: &str) -> Option<&UserInfo> {
-        // Every line is compared, so that the time taken does not tell where a match stands.
+        // Every line is compared, so that the time taken does not show the place of a match.
         let mut found = None;
         for (secret, user) in &self.0 {
             if bool::from(secret.is(token)) {

@@ -1,8 +1,8 @@
 //! Bearer tokens that another server knows: `TokenReview`s to the webhook of `--authentication-token-webhook-config-file`
 //! (`plugin/pkg/authenticator/token/webhook`).
 //!
-//! What it says of a token, good or bad, is remembered for `--authentication-token-webhook-cache-ttl`; errors are not. Those
-//! who bring the same token at the same time share one call. Promise: tokens are remembered as hashes only.
+//! What it says of a token, good or bad, is remembered for `--authentication-token-webhook-cache-ttl`; errors are not.
+//! Requests with the same token at the same time share one call. Promise: tokens are remembered as hashes only.
 
 use std::{
     collections::HashMap,
@@ -69,7 +69,7 @@ pub struct WebhookTokens {
     audiences: Vec<String>,
     clock: Clock,
     remembered: Arc<ExpiringCache<QuestionHash, TokenVerdict>>,
-    /// The calls under way. Nobody waits for one whose future is gone.
+    /// The calls under way. No request waits for one whose future is gone.
     asking: Mutex<HashMap<QuestionHash, WeakShared<BoxFuture<'static, TokenVerdict>>>>,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     certificate::{CertificateError, CertificateIdentity},
 };
 
-/// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
+/// The key of a user's extra facts that names the credential, so that an audit log can distinguish two of one user.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Authenticates by client certificates, on which the TLS layer has passed its judgement.

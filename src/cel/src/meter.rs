@@ -5,8 +5,7 @@
 //! than one cheap step beyond its limit. Beside costs the meter counts work that kube-apiserver does not charge for,
 //! such as comparing what two lists hold; its limit is far above what a sensible expression does.
 //!
-//! The cost of an expression that is estimated from a schema before it is ever evaluated, which CustomResourceDefinitions
-//! need, has its place here once rules of CustomResourceDefinitions are compiled.
+//! The cost of an expression that is estimated from a schema before it is ever evaluated: [`crate::estimate`].
 
 use std::borrow::Cow;
 

@@ -12,7 +12,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Takes a duty as soon as the store can be written, and keeps it for as long as the process lives.
 ///
-/// The token is one above the last that anybody has had, so that of two processes which both believe to be alone over
+/// The token is one above the last one given out, so that of two processes which both believe to be alone over
 /// one store the later one does the work, and the writes of the earlier one are refused from then on.
 pub fn acquire_alone(system: &ActorSystem, fences: &Fences, duty: Duty) -> LeaseWatch {
     let (given, held) = watch::channel(None);

@@ -26,7 +26,7 @@ const FILE: &str = "client-ca-file";
 const PROXY_FILE: &str = "requestheader-client-ca-file";
 /// The label of a certificate's PEM block.
 const CERTIFICATE: &str = "CERTIFICATE";
-/// A CA is kept for so long after its end, as clocks differ.
+/// A CA is kept for this time after its end, as clocks differ.
 const SLACK: Duration = Duration::from_secs(300);
 
 /// The duty.

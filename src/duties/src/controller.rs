@@ -10,7 +10,7 @@ use trireme_registry::{EventKind, Item, RegistryHandle, ResourceDefinition};
 pub use crate::queue::QueueKey;
 use crate::tenure::LeaseTenure;
 
-/// A state of the cluster that somebody has to bring about and keep, object by object.
+/// A state of the cluster that a replica has to bring about and keep, object by object.
 ///
 /// Level-triggered: [`run`](Self::run) looks at what is there under a key and changes what is not as it should be, so that
 /// it does not matter how often it is called or what was missed in between. All that a key stands for must be found by
@@ -81,7 +81,7 @@ impl<K> ReconcileResult<K> {
         }
     }
 
-    /// It takes time, or waits for somebody: look again.
+    /// It takes time, or waits for another component: look again.
     pub fn again_after(wait: Duration) -> Self {
         Self {
             again: Some(wait),

@@ -10,7 +10,7 @@ use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle,
 
 use crate::controller::ObjectChange;
 
-/// The number of changes that are told at once, so that a full pass holds nobody up.
+/// The number of changes that are announced at once, so that a full pass holds up no other work.
 const AT_ONCE: usize = 256;
 
 /// An event of a followed resource.

@@ -1,4 +1,4 @@
-//! The frame of duties that keep one object of a certain name in every namespace.
+//! Duties that keep one object of a certain name in every namespace.
 
 use std::sync::Arc;
 

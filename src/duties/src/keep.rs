@@ -92,7 +92,7 @@ impl<R: Reconciler> Controller for SingleKeyController<R> {
     }
 }
 
-/// Spawns the task that does a duty whenever its lease is held. It ends when nobody gives out leases any more.
+/// Spawns the task that does a duty whenever its lease is held. It ends when no more leases are given out.
 pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: impl Controller) {
     let clock = system.clock().clone();
     let name = format!("duty/{}", duty.duty());
@@ -108,7 +108,7 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
                         () = do_duty(&duty, &term, &clock) => {}
                     }
                 }
-                // Somebody else has a later lease: this one will be found to be over.
+                // Another replica has a later lease: this one will be found to be over.
                 future::pending::<()>().await;
             };
             tokio::select! {
@@ -248,7 +248,7 @@ impl<'d, C: Controller> TenureRun<'d, C> {
         }
     }
 
-    /// At the start the caches may not have loaded yet, and somebody else may be faster now and then: no reason to
+    /// At the start the caches may not have loaded yet, and another writer may be faster now and then: no reason to
     /// speak up.
     fn tell(&self, key: &C::Key, error: &ApiError, wait: Option<Duration>) {
         let duty = self.duty.duty();

@@ -97,7 +97,7 @@ impl KubernetesEndpoints {
     async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let mut addresses = self.announced.all().await?;
         addresses.retain(|address| address.is_ipv4() == self.is_v4);
-        // Whoever asks is served by somebody: rather an outdated address than none.
+        // The client that reads this is served by a replica: rather an outdated address than none.
         if addresses.is_empty() {
             return Ok(());
         }

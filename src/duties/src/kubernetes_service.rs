@@ -14,7 +14,7 @@ use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
-/// The port that pods are told.
+/// The port that pods connect to.
 const PORT: u16 = 443;
 
 /// The duty.

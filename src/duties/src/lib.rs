@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`], [`BootstrapRoles`] |
 //! | what the server itself keeps up | [`ClientTrust`], [`RepairReservations`], [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
-//! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccounts`], [`RootCaPublisher`], [`GarbageCollector`] |
+//! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccount`], [`RootCaConfigMap`], [`GarbageCollector`] |
 //!
 //! `docs/duties.md` says what each does.
 

@@ -1,8 +1,8 @@
 //! The work queue of a duty: which keys have to be looked at, and when.
 //!
 //! Called by the loop in [`crate::keep()`] alone. Promises, those of client-go's `workqueue`: a key waits once however
-//! often it is added; nobody else looks at a key while somebody does; what is added meanwhile is looked at again
-//! afterwards; a key that failed waits longer each time, until it succeeds. It is bounded: a queue that is full takes no
+//! often it is added; a key is processed by one worker at a time; a key that is added meanwhile is processed
+//! again afterwards; a key that failed waits longer each time, until it succeeds. It is bounded: a queue that is full takes no
 //! new key and says so, and its owner makes a full pass once there is room. What it is not: durable. Every key can be
 //! found again by looking at the objects.
 
@@ -17,7 +17,7 @@ use metrics::{Counter, Gauge, Histogram};
 
 /// The delay before a key is tried again after it failed; each further failure doubles it.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(50);
-/// The longest wait after failures, from which on they are told loudly.
+/// The longest wait after failures, from which on they are logged as warnings.
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(10);
 /// Keys that may be known at once: some tens of megabytes at the most.
 pub(crate) const CAPACITY: usize = 100_000;
@@ -103,7 +103,7 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// Wants a key to be looked at: as soon as somebody is free, even if it was to wait.
+    /// Wants a key to be looked at: as soon as a worker is free, even if it was to wait.
     pub(crate) fn add(&mut self, key: K, now: Instant) {
         let full = self.entries.len() >= self.capacity;
         match self.entries.get_mut(&key) {
@@ -131,7 +131,7 @@ impl<K: QueueKey> WorkQueue<K> {
         self.show_depth();
     }
 
-    /// The next key to look at. Whoever takes it says [`done`](Self::done).
+    /// The next key to look at. The caller then says [`done`](Self::done).
     pub(crate) fn take(&mut self, now: Instant) -> Option<K> {
         self.ring(now);
         let key = self.ready.pop_front()?;
@@ -179,7 +179,7 @@ impl<K: QueueKey> WorkQueue<K> {
         failed.then_some(wait)
     }
 
-    /// When a waiting key is due, if none is ready before.
+    /// The time at which a waiting key is due, if none is ready before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }

@@ -66,7 +66,6 @@ impl RootCaPublisher {
         })
     }
 
-    /// The ConfigMap with what has to change, if something has to.
     fn updated(&self, found: Value) -> Option<Value> {
         let mut changed = found.clone();
         changed["data"] = json!({ FILE: self.bundle });

@@ -74,7 +74,7 @@ async fn say_ready(ranges: &OwnObjects) -> Result<(), ApiError> {
     ranges.apply_status(NAME, &json!({ "conditions": [ready] })).await
 }
 
-/// Returns true if nobody has said yet that the range can or cannot be used.
+/// Returns true if no condition says yet whether the range can be used.
 fn is_undecided(range: &Value) -> bool {
     let conditions = range.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();

@@ -29,7 +29,7 @@ pub(crate) struct Api {
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub(crate) actors: ActorSnapshots,
-    /// Tells of the replica group, and changes it.
+    /// Shows the replica group, and changes it.
     pub(crate) replicas: Arc<dyn Replicas>,
     /// Shows who waits for a seat.
     pub(crate) limiter: Limiter,

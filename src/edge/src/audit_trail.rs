@@ -1,4 +1,4 @@
-//! What is recorded of one request on its way: begun by the audit filter, filled by handlers, read at each stage.
+//! The audit trail of one request: begun by the audit filter, filled by handlers, read at each stage.
 
 use std::{
     cell::{Cell, RefCell},
@@ -31,7 +31,7 @@ const LATENCY: &str = "apiserver.latency.k8s.io/";
 /// The fields of a `Status` that are kept of it.
 const STATUS_FIELDS: [&str; 5] = ["status", "message", "reason", "details", "code"];
 
-/// What is recorded of one request.
+/// The audit trail of one request.
 pub(crate) struct AuditTrail {
     audit: Arc<Audit>,
     clock: Clock,
@@ -176,7 +176,7 @@ impl AuditTrail {
         panicked.is_some()
     }
 
-    /// Records a stage, in the name of whoever it goes on, unless the policy leaves it out. Returns false if it had to be stored and is not.
+    /// Records a stage, in the name of the acting user, unless the policy leaves it out. Returns false if it had to be stored and is not.
     pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> bool {
         if self.config.omit_stages.contains(stage) {
             return true;
@@ -186,7 +186,7 @@ impl AuditTrail {
         is_stored
     }
 
-    /// Records a stage that nobody can wait for.
+    /// Records a stage that no request can wait for.
     pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
         if !self.config.omit_stages.contains(stage) {
             self.audit.sink.record_unawaited(self.event(stage, impersonated));
@@ -225,7 +225,7 @@ impl AuditTrail {
     }
 }
 
-/// Where a request came from and what it asked for, as it was sent.
+/// The addresses that a request came from, and its URI as it was sent.
 pub(crate) struct RequestOrigin {
     pub(crate) uri: String,
     pub(crate) source_ips: Vec<String>,

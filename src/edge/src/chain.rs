@@ -78,11 +78,11 @@ where
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // Who asks decides whether the trace that the request names is believed.
         request_span::begin(state, exchange, &request);
-        // By the rules for who authenticated, whoever they go on as.
+        // By the rules for the authenticated user, whichever user is impersonated.
         if let Err(refusal) = audit::begin(state, exchange, &request).await {
             return Ok((refusal, None));
         }
-        // The user is known who wants to be somebody else, and nothing has been done in the name of either.
+        // The user who wants to impersonate is known, and nothing has been done in either name.
         if let Err(error) = impersonation::impersonate(state, exchange, &request).await {
             return Ok((respond::refused(exchange, error), None));
         }
@@ -101,7 +101,7 @@ where
             Err(error) => error.error_response(),
         };
         authorization::settle(state, exchange, &response).await;
-        // A watch that goes on keeps nobody out.
+        // A watch that goes on keeps no seat.
         Ok((response, seat.filter(|_| !exchange.info.is_long_running())))
     })
     .await

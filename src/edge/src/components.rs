@@ -28,7 +28,7 @@ pub struct ComponentHealth {
     pub is_healthy: bool,
     /// Its answer, or the error of asking it.
     pub message: String,
-    /// Why it could not be asked.
+    /// The error of the request to it.
     pub error: String,
 }
 

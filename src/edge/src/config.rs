@@ -16,7 +16,7 @@ use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Span
 /// Settings of the edge.
 #[derive(Clone)]
 pub struct EdgeConfig {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The number of threads that serve connections.
     pub workers: usize,
@@ -29,17 +29,17 @@ pub struct EdgeConfig {
     /// `--anonymous-auth` and `anonymous` of `--authentication-config`: the requests without credentials that are those of
     /// `system:anonymous`; others get 401.
     pub anonymous: AnonymousAuth,
-    /// The headers in which proxies tell who asks: they are read by authenticators alone.
+    /// The headers in which proxies name the user: they are read by authenticators alone.
     pub front_proxy: FrontProxyHeaders,
     /// `--request-timeout`: how long a request may take that is not long-running.
     pub request_timeout: Duration,
-    /// `--slow-request-threshold`: requests that take at least so long are told of in the log; `None` tells of none.
+    /// `--slow-request-threshold`: requests that take at least this time are logged; `None` logs none.
     pub slow_request: Option<Duration>,
     /// `--min-request-timeout`: how long a watch lasts at least that does not say so itself.
     pub min_watch: Duration,
     /// `--goaway-chance`: of how many HTTP/2 requests the connection is ended.
     pub goaway_chance: f64,
-    /// The host and port that `/api` tells clients; the address listened on if there is none.
+    /// The host and port that `/api` shows to clients; the address listened on if there is none.
     pub advertised_address: Option<String>,
     /// The contents of `/version`.
     pub version: VersionInfo,
@@ -93,7 +93,7 @@ pub struct Rooms {
     pub metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
-    /// Tells of the replica group, and changes it.
+    /// Shows the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
     /// The way to other API servers.
     pub aggregation: RemoteServers,
@@ -116,7 +116,7 @@ pub struct VersionInfo {
     pub git_version: String,
     /// The commit.
     pub git_commit: String,
-    /// When it was built, RFC 3339.
+    /// The time of the build, RFC 3339.
     pub build_date: String,
 }
 

@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct Edge;
 
-/// Why the edge cannot be started.
+/// The reason that the edge cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum EdgeError {
     /// The address cannot be bound or a thread cannot be started.

@@ -29,7 +29,7 @@ use crate::{audit_trail::AuditTrail, negotiation, query::Query, request_info::Re
 pub(crate) struct Exchange {
     /// Names the request.
     pub(crate) audit_id: AuditId,
-    /// When it was received.
+    /// The time at which it was received.
     pub(crate) received: Instant,
     /// The method.
     pub(crate) method: Method,
@@ -49,9 +49,9 @@ pub(crate) struct Exchange {
     pub(crate) info: RequestInfo,
     /// The user; set by the authentication filter.
     pub(crate) user: OnceCell<UserInfo>,
-    /// In whose name it goes on, if somebody acts as somebody else; set by the impersonation filter.
+    /// The user in whose name it goes on, if one is impersonated; set by the impersonation filter.
     pub(crate) impersonated: OnceCell<Impersonated>,
-    /// When the answer must be there; set by the deadline filter. Long-running requests have none.
+    /// The time by which the answer must be there; set by the deadline filter. Long-running requests have none.
     pub(crate) deadline: Cell<Option<Instant>>,
     /// The flow schema and priority level; set by the limiter, unless there are none.
     pub(crate) flow: OnceCell<Flow>,
@@ -61,7 +61,7 @@ pub(crate) struct Exchange {
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.
     pub(crate) resource: OnceCell<Arc<ResourceDefinition>>,
-    /// Where the time goes; off if nobody would be told.
+    /// The trace of its steps; off if it would not be logged or exported.
     pub(crate) trace: Trace,
     /// Holds up the end of the server; long-running requests have none.
     pub(crate) _running: Option<RunningRequest>,
@@ -70,7 +70,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The user who asks, or in whose name he does. Nobody, before the request is authenticated.
+    /// The user who asks, or the impersonated one. The empty user, before the request is authenticated.
     pub(crate) fn user(&self) -> UserInfo {
         self.acting_user().cloned().unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Exchange {
         self.audit.get().map(|trail| trail.notes.clone()).unwrap_or_default()
     }
 
-    /// Tells the audit log of an answer that is not written as JSON, if it wants answers.
+    /// Notes for the audit log an answer that is not written as JSON, if it wants answers.
     pub(crate) fn note_answer(&self, value: impl FnOnce() -> Value) {
         if let Some(trail) = self.audit.get().filter(|trail| trail.wants_answer()) {
             trail.note_value(&value());

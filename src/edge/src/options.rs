@@ -37,7 +37,7 @@ impl OptionsVerb {
 /// Reads and checks the options.
 ///
 /// # Errors
-/// 422 with all faults.
+/// 422 with all errors.
 pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) -> Result<WriteOptions, ApiError> {
     let manager = query.get("fieldManager").unwrap_or_default();
     let dry_run: Vec<&str> = query.all("dryRun").collect();

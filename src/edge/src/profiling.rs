@@ -19,7 +19,7 @@ pub trait Profile: Send {
     fn finish(self: Box<Self>) -> Result<Vec<u8>, ProfilerError>;
 }
 
-/// Why there is no profile.
+/// The reason that there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilerError {
     /// There is one timer in a process.

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use trireme_machinery::ApiError;
 
-/// The replica group, as this replica can tell of it and have it changed.
+/// The replica group, as this replica sees it and can have it changed.
 pub trait Replicas: Send + Sync {
     /// The present state of the group; never waits.
     fn view(&self) -> GroupView;
@@ -36,7 +36,7 @@ pub struct GroupView {
     pub fault: Option<String>,
     /// Everybody in the group.
     pub members: Vec<MemberView>,
-    /// Every duty that somebody would do.
+    /// Every duty that a replica would do.
     pub duties: Vec<DutyView>,
     /// The store.
     pub store: StoreView,
@@ -50,7 +50,7 @@ pub struct GroupView {
 pub struct MemberView {
     /// Its id, for as long as its Raft directory exists.
     pub id: String,
-    /// Where its peers reach it.
+    /// The address at which its peers reach it.
     pub address: String,
     /// Its software version, once it has renewed.
     pub version: Option<String>,
@@ -66,7 +66,7 @@ pub struct MemberView {
 pub struct DutyView {
     /// Its name.
     pub duty: String,
-    /// The id of who holds the lease; `None` if nobody does, without a quorum, and for a replica that is alone.
+    /// The id of who holds the lease; `None` if none does, without a quorum, and for a replica that is alone.
     pub holder: Option<String>,
     /// The newest fencing token; `None` if none was given out yet.
     pub token: Option<u64>,

@@ -15,7 +15,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The groups whose members may say that their request belongs to a trace and is to be exported. Of others it is noted
-/// which trace they name: else everybody could fill the collector.
+/// which trace they name: else any client could fill the collector.
 const TRUSTED: [&str; 2] = ["system:masters", "system:monitoring"];
 
 /// Begins the span of a request whose user is known.

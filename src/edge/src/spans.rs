@@ -28,7 +28,7 @@ pub struct SpanFacts<'a> {
     pub tracestate: Option<&'a str>,
     /// True if the request may belong to the trace that it names.
     pub is_trusted: bool,
-    /// When the request came.
+    /// The time at which the request came.
     pub came: SystemTime,
 }
 
@@ -50,7 +50,7 @@ pub struct Done<'a> {
     pub bytes: u64,
     /// From its first byte to the last of the answer.
     pub took: Duration,
-    /// Where the time went.
+    /// The steps and their times.
     pub steps: Vec<Passed>,
 }
 

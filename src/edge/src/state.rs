@@ -21,7 +21,7 @@ pub(crate) struct ChainState {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// What is recorded where, if anything is.
+    /// The audit policy and its backends, if there are any.
     pub(crate) audit: Option<Arc<Audit>>,
     /// Says who may act as whom.
     pub(crate) impersonator: Impersonator,
@@ -31,9 +31,9 @@ pub(crate) struct ChainState {
     pub(crate) surface: PublishedSurface,
     /// The server's way to its end.
     pub(crate) lifecycle: ServerLifecycle,
-    /// The requests without credentials that go on, as those of nobody.
+    /// The paths that anonymous requests may use.
     pub(crate) anonymous: AnonymousAuth,
-    /// The headers in which proxies tell who asks.
+    /// The headers in which proxies name the user.
     pub(crate) front_proxy: FrontProxyHeaders,
     /// The longest time of a request that is not long-running.
     pub(crate) request_timeout: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct ChainState {
     pub(crate) slow_request: Option<Duration>,
     /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
     pub(crate) goaway_chance: f64,
-    /// Exports requests, if anybody wants them.
+    /// Exports requests, if there is a collector.
     pub(crate) spans: Option<Arc<dyn Spans>>,
     /// The types of the API machinery.
     pub(crate) types: &'static TypeTable,

@@ -48,7 +48,7 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<String>, BadToken> {
     }
 }
 
-/// Tells whether a subprotocol is none, but a token.
+/// Reports whether a subprotocol is none, but a token.
 fn is_token(protocol: &str) -> bool {
     protocol.starts_with(TOKEN_PREFIX)
 }

@@ -1,7 +1,7 @@
 //! The behaviour of custom resources (`registry/customresource`).
 //!
-//! Objects come here in the stored version. Where versions do not differ by more than their schemas, the schema of the
-//! requested version is the one that they are held against.
+//! Objects are held against the schema of the requested version. They come here in that version if a webhook converts them;
+//! otherwise the versions differ by their schemas alone.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -35,7 +35,7 @@ pub fn resources(settings: &KindSettings) -> Vec<ResourceDefinition> {
     .collect()
 }
 
-/// Where the objects of each stored resource are below the root of all keys.
+/// The prefix of the objects of each stored resource below the root of all keys.
 pub fn storage_prefixes() -> impl Iterator<Item = (String, GroupResource)> {
     trireme_schema::resources().iter().filter_map(|row| {
         let storage = row.storage.as_ref().filter(|storage| storage.group == row.group)?;

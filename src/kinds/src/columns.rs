@@ -85,7 +85,7 @@ pub(crate) fn age() -> Column {
     }
 }
 
-/// When the object was made: what kinds without columns of their own show.
+/// The creation time of the object: the column of kinds without columns of their own.
 pub(crate) fn created_at() -> Column {
     let cell = |object: &Value| {
         object

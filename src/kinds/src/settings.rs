@@ -48,7 +48,7 @@ impl KindSettings {
 pub struct TokenIssuer {
     /// The audiences of a token whose request names none.
     pub audiences: Vec<String>,
-    /// True if the tokens that kubelets put into pods are good for a year, whatever these are told.
+    /// True if the tokens that kubelets put into pods are good for a year, whatever lifetime these ask for.
     pub extend: bool,
     /// Adds who issues it and an id of its own, and signs.
     pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,

@@ -172,7 +172,7 @@ impl Trial {
         Ok(object)
     }
 
-    /// Of a request by nobody, at the beginning of time.
+    /// Of a request without a user, at the beginning of time.
     pub(crate) fn context(&self) -> WriteContext {
         WriteContext {
             user: trireme_registry::request::UserInfo::default(),

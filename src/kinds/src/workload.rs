@@ -77,7 +77,7 @@ pub(crate) fn validate_pod_template_spec_for_replica_set(
     validate_restart_policy_always(template, &at, what, errors);
 }
 
-/// A selector that cannot be evaluated is an error beside those of its parts; tells whether it is one.
+/// A selector that cannot be evaluated is an error beside those of its parts; reports whether it is one.
 pub(crate) fn validate_selector_conversion(
     spec: &Value,
     path: &Path<'_>,

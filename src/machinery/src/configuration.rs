@@ -15,7 +15,7 @@ pub struct ConfigFields {
     fields: Map<String, Value>,
 }
 
-/// What is wrong with a file, in client-go's words.
+/// The errors of a file, in client-go's words.
 pub type ConfigErrors = Vec<String>;
 
 impl ConfigFields {
@@ -141,7 +141,7 @@ impl ConfigFields {
             .collect()
     }
 
-    /// What is left is unknown.
+    /// Reports the fields that are left as unknown.
     pub fn finish(self, errors: &mut ConfigErrors) {
         let unknown = self.fields.keys().map(|name| {
             let path = self.path(name);

@@ -12,7 +12,7 @@ use crate::{
     gvk::{GroupKind, GroupResource},
 };
 
-/// Why a request failed: the closed set of `Status.reason`.
+/// The reason that a request failed: the closed set of `Status.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// No or bad credentials.
@@ -88,7 +88,7 @@ pub struct ErrorDetails {
 /// A failed request, as the client will read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// Why; decides the status code.
+    /// The reason; decides the status code.
     pub reason: Reason,
     /// `Status.message`.
     pub message: String,

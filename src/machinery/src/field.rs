@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Where in an object a value stands, such as `spec.containers[0].name`.
+/// The path of a value in an object, such as `spec.containers[0].name`.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -155,7 +155,7 @@ impl ErrorType {
 pub struct Error {
     /// The error's text.
     pub kind: ErrorType,
-    /// Where, as text.
+    /// The path, as text.
     pub field: String,
     /// The error's own text: `Invalid value: "x": must be …`, without the field.
     pub body: String,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Why a value is no number and no percentage.
+/// The reason that a value is no number and no percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IntOrStringError {
     /// Text without a per cent sign, or with no number before it.

@@ -92,7 +92,7 @@ pub fn of_pod_as_a_whole(spec: &Value, list: ListName) -> ResourceList {
     own
 }
 
-/// What a pod asks for together with its overhead, as its spec has it (`PodRequests`).
+/// The requests of a pod together with its overhead, as its spec has it (`PodRequests`).
 pub fn requests_of_spec(spec: &Value) -> ResourceList {
     requests(spec, |container| listed(container, ListName::Requests))
 }

@@ -217,7 +217,7 @@ pub fn missing_rules(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRu
         .collect()
 }
 
-/// Rules as a message about escalation lists them, one a line: those of one resource are told together
+/// Rules as a message about escalation lists them, one a line: those of one resource are put together
 /// (`CompactRules`, `CompactString`).
 pub fn describe_rules(rules: &[PolicyRule]) -> String {
     let mut merged: Vec<(Option<PolicyRule>, PolicyRule)> = Vec::new();

@@ -25,7 +25,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Why a text is no quantity.
+/// The reason that a text is no quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It is not of the form of one.

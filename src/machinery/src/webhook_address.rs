@@ -80,7 +80,7 @@ impl WebhookAddress {
 }
 
 /// The host and port behind the port of a service, which is `name`: kube-apiserver goes to the address of the service, and
-/// not to its endpoints, unless it is told otherwise (`ResolveCluster` of `k8s.io/apiserver/pkg/util/proxy`).
+/// not to its endpoints, unless configured otherwise (`ResolveCluster` of `k8s.io/apiserver/pkg/util/proxy`).
 ///
 /// # Errors
 /// If there is no way there.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::go_text::{kind_name, quote};
 use crate::yaml;
 
-/// Why an answer is of no use.
+/// The reason that an answer is of no use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerError {
     /// The text.
@@ -25,7 +25,7 @@ impl fmt::Display for AnswerError {
 /// Reads an answer.
 ///
 /// # Errors
-/// If its code tells no success, or its body is no object.
+/// If its code is no success, or its body is no object.
 pub fn read_answer(code: u16, content_type: &str, body: &[u8]) -> Result<Value, AnswerError> {
     if !(200..=206).contains(&code) {
         let message = refusal(code, content_type, body);

@@ -1,4 +1,4 @@
-//! Installs 1,000 resources at run time and tells what they cost: memory, and the time of the first documents.
+//! Installs 1,000 resources at run time and prints what they cost: memory, and the time of the first documents.
 //!
 //! `cargo run --release -p trireme-registry --example thousand_resources`
 

@@ -15,7 +15,7 @@ use crate::{
     request::{DeleteOptions, Subresource, Target, WriteContext, WriteOptions},
 };
 
-/// The operations that admission tells apart.
+/// The operations that admission distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A new object.
@@ -74,9 +74,10 @@ pub struct Attributes {
     request: Arc<WriteRequest>,
     /// `metadata.name`; empty for a create with `generateName`.
     pub name: String,
-    /// The object in the stored version, as it would be stored; none on delete.
+    /// The object as it would be stored, in the version that it is [written](crate::definition::ResourceDefinition::written_version) in; none on
+    /// delete.
     pub object: Option<Value>,
-    /// The object in the stored version, as it is; none on create.
+    /// The object as it is, in the same version; none on create.
     pub old_object: Option<Arc<Value>>,
     record: Mutex<WriteRecord>,
     reinvocation: Reinvocation,
@@ -153,7 +154,7 @@ impl Deref for Attributes {
 
 /// A chain of plugins, or one of them. All of a chain's `mutate` run before any `validate`.
 ///
-/// A plugin may take its time and may write the object that it is asked about: nobody waits for it but the write itself.
+/// A plugin may take its time and may write the object that it is asked about: only the write itself waits for it.
 /// It is asked again, with the object as it is then, if the object has changed meanwhile.
 pub trait Admission: Send + Sync + 'static {
     /// Reports whether it has anything to say about such a request; it is asked nothing about others.

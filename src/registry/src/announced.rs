@@ -21,7 +21,7 @@ pub struct AnnouncedAddresses(Announcements);
 
 /// The number of connections that each replica has. Cheap to clone.
 ///
-/// Not among the objects: nobody but the replicas is to see it.
+/// Not among the objects: only the replicas are to see it.
 #[derive(Clone)]
 pub struct AnnouncedLoads(Announcements);
 

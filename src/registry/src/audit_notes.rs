@@ -1,7 +1,7 @@
-//! What the audit log is told of one request while it is carried out.
+//! The audit log's notes of one request while it is carried out.
 //!
 //! The edge begins [`AuditNotes`] for a request that is recorded, and hands them on in the request's
-//! [`Target`](crate::request::Target); whoever decodes the body notes the object, admission and subresources add
+//! [`Target`](crate::request::Target); the body's decoder notes the object, admission and subresources add
 //! annotations. Promise: what was noted is there whether the request succeeds or not. Notes that are off cost a look.
 
 use std::{

@@ -46,7 +46,7 @@ pub struct ResourceDefinition {
     pub storage_version: usize,
     /// All versions that are served, preferred first.
     pub versions: Vec<ServedVersion>,
-    /// Versions that nobody is served, in which kube-apiserver may have stored objects.
+    /// Versions that are not served, in which kube-apiserver may have stored objects.
     pub readable: Vec<ReadableVersion>,
     /// The media type of objects at rest.
     pub storage_media_type: StorageMediaType,
@@ -58,7 +58,7 @@ pub struct ResourceDefinition {
     /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`, in any version: items
     /// carry their values.
     pub selectable: SelectableFields,
-    /// Where `/scale` reads and writes, if it is served.
+    /// The paths that `/scale` reads and writes, if it is served.
     pub scale: Option<ScalePaths>,
     /// The `conditions` of an object's row in a Table, or null.
     pub row_conditions: Option<fn(&Value) -> Value>,
@@ -189,7 +189,7 @@ pub enum SubresourceKind {
     Update,
     /// It takes a POST of an object of another kind and does what that says.
     Create,
-    /// It leads to somebody behind the object, such as a pod's kubelet.
+    /// Its requests are passed on to a backend of the object, such as a pod's kubelet.
     Connect,
 }
 
@@ -236,7 +236,7 @@ pub trait Conversion: Send + Sync {
     fn to_served(&self, object: &mut Value);
 }
 
-/// Where the scale subresource finds its parts, in dotted form.
+/// The paths of the scale subresource's parts, in dotted form.
 #[derive(Debug, Clone)]
 pub struct ScalePaths {
     /// `spec.replicas`
@@ -257,7 +257,7 @@ pub struct Column {
     pub name: Arc<str>,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: &'static str,
-    /// OpenAPI format; `name` marks the column that tells the object's name.
+    /// OpenAPI format; `name` marks the column of the object's name.
     pub format: &'static str,
     /// 0 is always shown, 1 with `-o wide`.
     pub priority: i32,

@@ -1,7 +1,7 @@
 //! The byte layout of objects at rest.
 //!
-//! Called by the write path before it stores an object and by [`crate::Item`] for objects that somebody else stored in
-//! another layout. Promise: the same object always encodes to the same bytes, laid out
+//! Called by the write path before it stores an object and by [`crate::Item`] for objects that another server stored
+//! in another layout. Promise: the same object always encodes to the same bytes, laid out
 //! `{"apiVersion":…,"kind":…,"metadata":{…},…}` with all other keys in order, so that an item of a list is a suffix of
 //! the bytes of a GET, and `resourceVersion` can be spliced in without parsing.
 

@@ -62,7 +62,7 @@ impl LogEvent {
         }
     }
 
-    /// When it happened.
+    /// The revision of the change.
     pub(crate) fn revision(&self) -> Revision {
         self.item.revision
     }

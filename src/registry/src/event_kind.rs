@@ -1,4 +1,4 @@
-//! The kinds of changes that a watch tells, with the frame that each has around the object.
+//! The kinds of changes that a watch sends, with the frame that each has around the object.
 
 /// The kind of a change, from a watcher's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

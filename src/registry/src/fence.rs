@@ -1,6 +1,6 @@
 //! Fences: how the store refuses the writes of a holder that was deposed.
 //!
-//! Each duty has a key in the store whose value is the newest fencing token. Whoever holds a token raises the key to it
+//! Each duty has a key in the store whose value is the newest fencing token. The holder of a token raises the key to it
 //! before its first write, and every write after that compares the key's revision in its own transaction. So as soon as
 //! the next holder has raised it, nothing of the former one takes effect, however late it wakes up.
 //!
@@ -57,7 +57,7 @@ impl WriteFence {
     }
 }
 
-/// Why a fence could not be raised.
+/// The reason that a fence could not be raised.
 #[derive(Debug, thiserror::Error)]
 pub enum FenceError {
     /// A later holder was there first.
@@ -65,7 +65,7 @@ pub enum FenceError {
     Deposed {
         /// The token of the caller.
         held: u64,
-        /// The token of whoever raised the fence last.
+        /// The token of the replica that raised the fence last.
         stored: u64,
     },
     /// The key holds something else than a token.
@@ -124,8 +124,8 @@ impl Fences {
         }
     }
 
-    /// Takes a token that nobody has had, by raising the fence one above the last: for a replica without a group that
-    /// would give out tokens. Whoever did the duty before is fenced out.
+    /// Takes an unused token, by raising the fence one above the last: for a replica without a group that
+    /// would give out tokens. The replica that did the duty before is fenced out.
     ///
     /// # Errors
     /// All that can be wrong with a write. It may be tried again.
@@ -141,7 +141,7 @@ impl Fences {
         }
     }
 
-    /// The revision of the write, or what is there if somebody else was faster.
+    /// The revision of the write, or the current value if another write came first.
     async fn write(
         &self,
         key: &str,

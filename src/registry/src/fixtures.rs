@@ -234,7 +234,7 @@ impl ReadSide {
         side
     }
 
-    /// A reader of a resource whose cache nobody fills.
+    /// A reader of a resource whose cache is never filled.
     pub(crate) fn unfed(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
         self.spawn(system, Arc::new(info)).0
     }

@@ -44,9 +44,9 @@ pub struct Item {
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
     pub(crate) line: Bytes,
-    /// The kind of change that `line` tells.
+    /// The kind of change of `line`.
     pub(crate) line_kind: EventKind,
-    /// The object in protobuf, once somebody has asked for it; `None` in it if it has no such form.
+    /// The object in protobuf, once a client has asked for it; `None` in it if it has no such form.
     pub(crate) protobuf: OnceLock<Option<Box<ProtobufForm>>>,
 }
 

@@ -20,7 +20,7 @@ const IN_EVERY_VERSION: [&str; 7] = [
     "WatchEvent",
 ];
 
-/// The kinds that are known at a moment, to tell a wrong kind from an unknown one.
+/// The kinds that are known at a moment, to distinguish a wrong kind from an unknown one.
 #[derive(Clone, Default)]
 pub struct KnownKinds {
     served: HashMap<GroupVersion, Vec<Arc<ResourceDefinition>>>,

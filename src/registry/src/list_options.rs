@@ -238,7 +238,7 @@ impl DecodedListOptions {
     }
 }
 
-/// Why a field cannot be selected on, if it cannot.
+/// The reason that a field cannot be selected on, if it cannot.
 fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Option<String> {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return None;

@@ -1,6 +1,6 @@
 //! The server's own hand on the objects of one resource: what duties and registrations read and write.
 //!
-//! Objects are in the preferred version, writes go through admission and validation as everybody's do, and carry the
+//! Objects are in the preferred version, writes go through admission and validation as those of clients do, and carry the
 //! server's own user and the field manager that kube-apiserver has for the same work.
 
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl OwnObjects {
         self.registry.patch(request).await.map(drop)
     }
 
-    /// Applies a status to that of an object in the name of this manager, whoever else owns what is in it.
+    /// Applies a status to that of an object in the name of this manager, whatever other managers own of it.
     ///
     /// # Errors
     /// All that can be wrong with a write.
@@ -270,8 +270,8 @@ impl OwnObjects {
     }
 }
 
-/// Deletes an object that belongs to one that is gone already, if there is one. A failure is only logged: nobody waits
-/// for it.
+/// Deletes an object that belongs to one that is gone already, if there is one. A failure is only logged: no caller
+/// waits for it.
 pub async fn delete_dependent(resource: &ResourceLookup, namespace: &str, name: &str) {
     let deleted = async {
         let objects = OwnObjects::new(resource.registry()?, "kube-apiserver");

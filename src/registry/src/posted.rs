@@ -1,4 +1,4 @@
-//! Objects that are POSTed to be answered and that nobody keeps: reviews. No registry serves them; their bodies are read
+//! Objects that are POSTed to be answered and not stored: reviews. No registry serves them; their bodies are read
 //! as those of all others are.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct PostedKind<'a> {
     pub type_id: TypeId,
     /// The table.
     pub types: &'a TypeTable,
-    /// Every kind that this server knows, to tell a wrong kind from an unknown one.
+    /// Every kind that this server knows, to distinguish a wrong kind from an unknown one.
     pub known_kinds: Arc<KnownKinds>,
 }
 
@@ -39,7 +39,7 @@ pub struct Posted {
 }
 
 impl PostedKind<'_> {
-    /// Reads a body that was sent to a namespace, or to none, tells the audit log of it, and notes in it who sent it.
+    /// Reads a body that was sent to a namespace, or to none, notes it for the audit log, and sets in it the user who sent it.
     ///
     /// # Errors
     /// 400, as for any other create.

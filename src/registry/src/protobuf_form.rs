@@ -32,7 +32,7 @@ impl ProtobufForm {
         })
     }
 
-    /// The frame of a watch that tells of the event.
+    /// The frame of the event in a watch.
     pub(crate) fn frame(&self) -> Bytes {
         self.frame.clone()
     }

@@ -33,7 +33,7 @@ pub struct ProxiedOpenApi {
 }
 
 impl PartialEq for ProxiedVersion {
-    /// Documents are told apart by where they are kept.
+    /// Documents are compared by their addresses.
     fn eq(&self, other: &Self) -> bool {
         self.group_version == other.group_version
             && self.service == other.service

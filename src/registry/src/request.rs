@@ -94,9 +94,9 @@ pub struct Target {
     pub name: String,
     /// The user.
     pub user: UserInfo,
-    /// Where the time goes; off for what the server asks itself.
+    /// The trace of its steps; off for what the server asks itself.
     pub trace: Trace,
-    /// What the audit log is told; off for what is not recorded.
+    /// The notes for the audit log; off for requests that are not recorded.
     pub audit: AuditNotes,
     /// Write only as long as this holds: for the server's own work that one replica at a time does.
     pub fence: Option<WriteFence>,
@@ -183,7 +183,7 @@ pub enum BodyFormat {
 /// POST
 #[derive(Debug, Clone)]
 pub struct CreateRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// The object.
     pub body: Body,
@@ -194,7 +194,7 @@ pub struct CreateRequest {
 /// PUT
 #[derive(Debug, Clone)]
 pub struct UpdateRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// Which part.
     pub subresource: Subresource,
@@ -220,7 +220,7 @@ pub enum PatchKind {
 /// PATCH
 #[derive(Debug, Clone)]
 pub struct PatchRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// Which part.
     pub subresource: Subresource,
@@ -261,7 +261,7 @@ pub enum Propagation {
 /// DELETE of one object
 #[derive(Debug, Clone)]
 pub struct DeleteRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// Options.
     pub options: DeleteOptions,
@@ -270,7 +270,7 @@ pub struct DeleteRequest {
 /// DELETE of a collection
 #[derive(Debug, Clone)]
 pub struct DeleteCollectionRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// Which objects.
     pub selection: Selection,
@@ -306,7 +306,7 @@ pub enum Freshness {
 /// GET of one object
 #[derive(Debug, Clone)]
 pub struct GetRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// The freshness that is needed.
     pub freshness: Freshness,
@@ -319,14 +319,14 @@ pub struct ListOptions {
     pub freshness: Freshness,
     /// At most so many items; 0 means all.
     pub limit: usize,
-    /// Where the last page ended, as the client got it.
+    /// The end of the last page, as the client got it.
     pub continue_token: Option<String>,
 }
 
 /// GET of a collection
 #[derive(Debug, Clone)]
 pub struct ListRequest {
-    /// Where.
+    /// The place of the object or collection.
     pub target: Target,
     /// Which objects.
     pub selection: Selection,
@@ -349,7 +349,7 @@ pub enum WatchStart {
 /// GET with `watch`
 #[derive(Debug, Clone)]
 pub struct WatchRequest {
-    /// Where; a name restricts the watch to one object.
+    /// The place; a name restricts the watch to one object.
     pub target: Target,
     /// Which objects.
     pub selection: Selection,
@@ -400,7 +400,7 @@ pub struct Deleted {
     pub object: Arc<Item>,
     /// True if it is gone; else it waits for its finalizers or grace period.
     pub removed: bool,
-    /// True if the client is told of it by a `Status` of success instead of the object.
+    /// True if the answer is a `Status` of success instead of the object.
     pub as_status: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,

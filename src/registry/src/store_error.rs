@@ -6,7 +6,7 @@ use trireme_storage::StorageError;
 /// Room is made by a person or by the next compaction, not within a second.
 const FULL_RETRY_S: u32 = 10;
 
-/// Maps a store's error to what the client is told. The store's own words go to the log, not to the client.
+/// Maps a store's error to the answer that the client gets. The store's own words go to the log, not to the client.
 pub fn store_error(error: StorageError) -> ApiError {
     tracing::debug!(%error, "the store refused");
     match error {

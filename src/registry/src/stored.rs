@@ -2,8 +2,8 @@
 //!
 //! Called for every entry that comes from the store, so it borrows what it can and builds a tree only for resources
 //! with selectable fields. Objects that we stored are canonical and only get their `resourceVersion` spliced in;
-//! what others stored in another layout or version, or in protobuf, is decoded as requests are, and encoded anew. What
-//! cannot be read is a typed error, also if the decoder panics: the caller keeps the key as
+//! those that others stored in another layout or version, or in protobuf, are decoded as requests are, and encoded anew. An
+//! unreadable one is a typed error, also if the decoder panics: the caller keeps the key as
 //! [unreadable](crate::unreadable), since one bad entry must not take a whole resource down.
 
 use std::{
@@ -34,7 +34,7 @@ mod foreign;
 
 pub(crate) use at_rest::at_rest;
 
-/// Why a stored entry is not an object of the resource.
+/// The reason that a stored entry is not an object of the resource.
 #[derive(Debug, thiserror::Error)]
 pub enum ItemError {
     /// The key is not `prefix/namespace/name` or `prefix/name`.
@@ -214,8 +214,8 @@ pub(crate) fn item_key(info: &ResourceDefinition, key: &str) -> Result<(ItemKey,
 }
 
 /// The value as JSON of the stored version, if it is something else: in an envelope, or in the form of another schema of a
-/// custom resource, whose schema may have changed since. What is in another version of a custom resource is converted first,
-/// when it is asked for.
+/// custom resource, whose schema may have changed since. A custom resource in another version is converted first, when it is
+/// read.
 fn restored(info: &ResourceDefinition, value: &[u8]) -> Result<Option<Vec<u8>>, ItemError> {
     if protobuf::is_enveloped(value) {
         return Ok(Some(encode::object(&foreign::open_envelope(info, value)?)));
@@ -244,7 +244,7 @@ fn is_stored_version(info: &ResourceDefinition, head: &Head<'_>) -> bool {
     version == Some(&*group_version.version) && head.kind == *info.kind
 }
 
-/// Where `"metadata"` begins, if the value is of the stored version and laid out as [`encode::object`] does it.
+/// The offset of `"metadata"`, if the value is of the stored version and laid out as [`encode::object`] does it.
 fn canonical_body(info: &ResourceDefinition, value: &[u8], head: &Head<'_>) -> Option<usize> {
     if !is_stored_version(info, head) {
         return None;
@@ -290,7 +290,7 @@ fn encode_anew(
 ) -> Result<(Encoded, Fields), ItemError> {
     let form = StoredForm::find(info, &head.api_version, &head.kind)?;
     let object = parse(value)?;
-    // What a webhook converts is converted when it is asked for: what is read here must not wait for anybody.
+    // Webhooks convert when the object is read: this must not wait for a webhook.
     let (group_version, object) = match &info.converter {
         Some(_) => (form.group_version, object),
         None => (

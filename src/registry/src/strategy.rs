@@ -19,7 +19,7 @@ use crate::{
 pub enum Deletion {
     /// It is removed at once.
     Immediate,
-    /// It is marked, and removed by somebody (a kubelet) within so many seconds.
+    /// It is marked, and removed by another component (a kubelet) within so many seconds.
     Graceful(i64),
 }
 
@@ -64,10 +64,10 @@ pub trait Strategy: Send + Sync + 'static {
     fn default_times(&self, _now: Timestamp, _object: &mut Value) {}
 
     /// Takes away fields of features that are off (`dropDisabledFields`); runs right before the object is prepared, so that
-    /// whoever sent them is told to own them.
+    /// the manager that sent them is recorded as their owner.
     fn drop_disabled(&self, _object: &mut Value) {}
 
-    /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
+    /// The reason that Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
     fn conversion_error(&self, _object: &Value) -> Option<String> {
         None
     }
@@ -178,12 +178,12 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Why no objects can be created now, if they cannot.
+    /// The reason that no objects can be created now, if they cannot.
     fn refuse_creation(&self) -> Option<&'static str> {
         None
     }
 
-    /// Why the object of this name cannot be deleted on its own, if it cannot.
+    /// The reason that the object of this name cannot be deleted on its own, if it cannot.
     fn refuse_deletion(&self, _name: &str) -> Option<&'static str> {
         None
     }

@@ -2,7 +2,7 @@
 //!
 //! A kind names them through [`crate::Strategy::subresource`]. An [`Update`] is the object itself, of
 //! which only some fields can be changed; a [`Create`] takes a POST and does something to the object; a [`Connect`]
-//! leads to somebody else, such as the kubelet that runs a pod.
+//! passes requests on to a backend, such as the kubelet that runs a pod.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub enum SubresourceRole<'a> {
     Update(&'a dyn Update),
     /// It does something to the object.
     Create(&'a dyn Create),
-    /// It leads to somebody else.
+    /// It passes requests on to a backend.
     Connect(&'a dyn Connect),
 }
 
@@ -50,8 +50,8 @@ pub struct CreateBody {
     pub type_name: &'static str,
 }
 
-/// A subresource that takes a POST of an object of another kind and does what it says; success is told by a `Status`, or
-/// by the object as it was carried out.
+/// A subresource that takes a POST of an object of another kind and does what it says; the answer to success is a
+/// `Status`, or the object as it was carried out.
 ///
 /// Order: the body is decoded → admission may change it → [`check`](Self::check) → admission may refuse it →
 /// [`run`](Self::run).
@@ -100,7 +100,7 @@ pub struct SubresourceCreated {
 
 /// POST to a [`Create`].
 pub struct SubresourceCreateRequest {
-    /// Where. An empty name is taken from the body; then the body's uid says nothing.
+    /// The place of the object. An empty name is taken from the body; then the body's uid says nothing.
     pub target: Target,
     /// The subresource.
     pub subresource: String,
@@ -112,7 +112,7 @@ pub struct SubresourceCreateRequest {
     pub routes: Arc<dyn ResourceIndex>,
 }
 
-/// A subresource whose requests are passed on to somebody else.
+/// A subresource whose requests are passed on to a backend.
 pub trait Connect: Send + Sync {
     /// Holds the options against their rules and finds out where the request goes.
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>>;

@@ -1,4 +1,4 @@
-//! How long objects of a kind that expires live.
+//! The lifetime of objects of a kind that expires.
 
 use std::time::Duration;
 

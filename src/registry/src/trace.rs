@@ -1,7 +1,7 @@
-//! Where the time of one request goes.
+//! The time that one request takes, by steps.
 //!
-//! The edge begins a [`Trace`] for a request that may have to be told of, and hands it on in the request's
-//! [`Target`](crate::request::Target); whoever has brought the request a step further says so with [`Trace::pass`].
+//! The edge begins a [`Trace`] for a request that may have to be logged, and hands it on in the request's
+//! [`Target`](crate::request::Target); each step that is done is noted with [`Trace::pass`].
 //! At the end the edge reads the steps, if the request was slow or is exported.
 //!
 //! A trace is one allocation of fixed size. To pass a step stores one number; on a trace that is off it does nothing at
@@ -111,7 +111,7 @@ struct TraceRecord {
 pub struct Passed {
     /// Which.
     pub step: TraceStep,
-    /// When, from the beginning of the request, to the microsecond.
+    /// The time from the beginning of the request, to the microsecond.
     pub at: Duration,
 }
 
@@ -134,7 +134,7 @@ impl Trace {
     }
 
     /// Notes that a step is done. If it did not wait it gets the time of the one before it, without a look at the clock:
-    /// what it took counts to the next.
+    /// its time counts to the next.
     pub fn pass_if_waited(&self, step: TraceStep, waited: bool) {
         match &self.0 {
             Some(_) if waited => self.pass(step),
@@ -171,7 +171,7 @@ impl Trace {
 }
 
 impl TraceRecord {
-    /// When the last step was passed.
+    /// The time at which the last step was passed.
     fn last(&self) -> Duration {
         let last = self.passed.load(Ordering::Relaxed).min(KEPT).checked_sub(1);
         let kept = last.map_or(0, |last| self.kept[last].load(Ordering::Acquire));

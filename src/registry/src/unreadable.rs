@@ -1,6 +1,6 @@
-//! Stored values that cannot be read, and the errors that tell of them.
+//! Stored values that cannot be read, and their errors.
 //!
-//! Such a value is neither an object nor the absence of one: its key is taken, and nobody knows what it says. So a read
+//! Such a value is neither an object nor the absence of one: its key is taken, and its content is unknown. So a read
 //! that would have to show it fails, and names the key, instead of leaving it out.
 
 use std::sync::Arc;

@@ -31,9 +31,9 @@ pub struct FeatureGate {
     pub name: &'static str,
     /// The maturity.
     pub stage: GateStage,
-    /// The state unless somebody says another.
+    /// The state unless it is configured.
     pub default: bool,
-    /// True if nobody can.
+    /// True if it cannot be configured.
     pub locked: bool,
 }
 

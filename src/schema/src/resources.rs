@@ -5,7 +5,7 @@
 pub struct ResourceData {
     /// The API group, `""` for core.
     pub group: String,
-    /// Where the group stands in discovery: more comes first.
+    /// The group's priority in discovery: more comes first.
     pub group_priority: i32,
     /// The versions, preferred first.
     pub versions: Vec<VersionData>,
@@ -21,13 +21,13 @@ pub struct ResourceData {
     pub short_names: Vec<String>,
     /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
     /// The verbs, sorted.
     pub verbs: Vec<String>,
     /// The subresources, sorted by name.
     pub subresources: Vec<SubresourceData>,
-    /// How objects are stored; `None` for what is only posted or computed (reviews, bindings, component statuses).
+    /// The stored form of objects; `None` for what is only posted or computed (reviews, bindings, component statuses).
     pub storage: Option<StorageData>,
     /// Fields that selectors may name besides `metadata.name` and, in namespaces, `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
@@ -38,9 +38,9 @@ pub struct ResourceData {
 pub struct VersionData {
     /// The version, such as `v1`.
     pub name: String,
-    /// Where the group stands in discovery in this version: more comes first.
+    /// The group's priority in discovery in this version: more comes first.
     pub group_priority: i32,
-    /// Where the version stands in its group: more comes first.
+    /// The version's priority in its group: more comes first.
     pub priority: i32,
     /// The name of the kind's type in the type table.
     pub type_name: String,
@@ -55,7 +55,7 @@ impl VersionData {
     }
 }
 
-/// The maturity that a version's name tells.
+/// The maturity of a version, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stability {
     Alpha,
@@ -87,14 +87,14 @@ pub struct SubresourceData {
     pub verbs: Vec<String>,
 }
 
-/// How a resource's objects are stored.
+/// The stored form of a resource's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageData {
     /// The part of keys after the root prefix: `pods`, `services/specs`.
     pub prefix: String,
     /// The group whose kind is stored: both kinds of events are stored as those of core.
     pub group: String,
-    /// The version that is stored and that `storageVersionHash` tells of.
+    /// The version that is stored and that `storageVersionHash` is computed of.
     pub version: String,
 }
 
@@ -103,12 +103,12 @@ pub struct StorageData {
 pub struct SelectableField {
     /// As a selector names it.
     pub label: String,
-    /// Where the value stands, as a dotted path.
+    /// The place of the value, as a dotted path.
     pub path: String,
 }
 
 impl ResourceData {
-    /// Whether requests for it may use the verb.
+    /// Reports whether requests for it may use the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }

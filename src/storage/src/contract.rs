@@ -117,8 +117,8 @@ pub enum Compare {
     ModRevision(Revision),
 }
 
-/// A second key that must not have changed for a write to be made, compared in the same transaction. Whoever takes
-/// over some work from somebody else writes the key, and from then on the other's writes have no effect.
+/// A second key that must not have changed for a write to be made, compared in the same transaction. A replica
+/// that takes over some work from another writes the key, and from then on the other's writes have no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
     /// The key; not the one that is written.
@@ -126,7 +126,7 @@ pub struct Fence {
     /// The key's `mod_revision` must be this.
     pub mod_revision: Revision,
     /// The fencing token that the holder wrote into the key. Nothing compares it: a store that leaves a trace of its writes
-    /// names it there, for whoever looks from outside.
+    /// names it there, for checks from outside.
     pub token: u64,
 }
 
@@ -148,7 +148,7 @@ pub enum WriteOutcome {
     Conflict(Option<KeyValue>),
 }
 
-/// Why the store did not answer as asked.
+/// The reason that the store did not answer as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
     /// The wanted revision lies before the compaction horizon.
@@ -231,7 +231,7 @@ pub trait Storage: Send + Sync + 'static {
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
 
     /// Reports whether the newest entry at a key would be stored otherwise if it were written again as it is: encrypted by
-    /// another provider or key, or not at all. Whoever changes nothing then writes it all the same.
+    /// another provider or key, or not at all. Then an update without a change is written all the same.
     fn is_stale<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<bool, StorageError>> {
         Box::pin(std::future::ready(Ok(false)))
     }

@@ -38,7 +38,7 @@ pub struct EtcdTls {
 pub struct EtcdSetup {
     /// Serve TLS.
     pub tls: Option<EtcdTls>,
-    /// Where to serve clients and other members; free ports if it is not given.
+    /// The ports for clients and other members; free ports if they are not given.
     pub ports: Option<(u16, u16)>,
     /// Further command-line arguments.
     pub args: Vec<String>,

@@ -18,7 +18,7 @@ const PLACES: usize = 150;
 /// The bytes in which redb keeps its two commit slots.
 const HEADER_BYTES: usize = 320;
 /// The byte whose lowest bit says which of the two slots is the newer one. No checksum covers it: a commit becomes the
-/// newer one by the write of this bit alone, so a flip of it cannot be told from a kill between two phases.
+/// newer one by the write of this bit alone, so a flip of it cannot be distinguished from a kill between two phases.
 const SELECTOR: usize = 9;
 
 /// Lets a process write until it has acknowledged enough, and kills it in the middle of its load. Returns the newest

@@ -73,7 +73,7 @@ impl Aggregation {
     pub(crate) fn add_checks(&self, health: Health, group: Option<Group>) -> Health {
         let judged = |local: bool| {
             let (remote, group) = (self.remote.clone(), group.clone());
-            // Without a quorum nobody judges.
+            // Without a quorum no replica judges.
             move || remote.are_judged(local) || group.as_ref().is_some_and(|group| !group.status().has_quorum)
         };
         let view = self.remote.readiness();

@@ -201,7 +201,7 @@ impl App {
         })
     }
 
-    /// Where the admin kubeconfig is, to be announced.
+    /// The path of the admin kubeconfig, to be announced.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.pki.kubeconfig
     }
@@ -224,7 +224,7 @@ impl App {
         self.lifecycle.reach(Moment::ShutdownInitiated);
         self.edge.lifecycle().leave();
         let handing_over = self.membership.as_ref().map(Membership::begin_hand_over);
-        // A store that does not answer makes nobody wait longer.
+        // A store that does not answer makes the shutdown no longer.
         tokio::join!(self.withdraw(), self.clock.sleep(self.shutdown.delay));
         self.lifecycle.reach(Moment::AfterShutdownDelayDuration);
         if self.shutdown.send_retry_after {

@@ -20,7 +20,7 @@ use crate::reload::{Current, Reloader};
 use crate::settings::{JwtSettings, Settings, TokenWebhook};
 use crate::tokens::TokenKeys;
 
-/// What requests and reviews of tokens are judged by.
+/// The authenticators of requests and of token reviews.
 pub(crate) struct Authenticators {
     /// Says who asks.
     pub(crate) requests: Arc<dyn Authenticator>,
@@ -59,7 +59,7 @@ pub(crate) fn start(
     })
 }
 
-/// What knows tokens at once comes before what may have to ask others.
+/// Orders the token authenticators: those that answer at once come before those that may call other servers.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,

@@ -1,5 +1,5 @@
-//! Brings up what says who may do what: the authorizers of the settings, and the check that nobody grants more than he
-//! has.
+//! Brings up authorization: the authorizers of the settings, and the check that users grant only permissions that they
+//! have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Authorization {
     parts: Arc<AuthorizerParts>,
 }
 
-/// What lasts while the authorizers of the configuration come and go.
+/// The parts that last while the authorizers of the configuration come and go.
 struct AuthorizerParts {
     rbac: RbacAuthorizer,
     node: Option<NodeAuthorizer>,
@@ -165,7 +165,7 @@ impl Permissions for ChainPermissions {
                 }
             }
             CheckObject::Path(path) => AuthorizationRequest::Path(path),
-            // The checker of expressions lets nobody ask before there is an object.
+            // The checker of expressions does not ask before there is an object.
             CheckObject::Nothing | CheckObject::Group(_) => AuthorizationRequest::Path(""),
         };
         let decided = self.0.authorize(Attributes {

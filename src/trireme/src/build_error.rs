@@ -50,7 +50,7 @@ pub(crate) enum BuildError {
     /// The configuration of authenticators is not taken.
     #[error("the configuration of authenticators is not taken")]
     Authentication(#[source] trireme_auth::AuthenticationConfigurationError),
-    /// Who may come without credentials is decided at the start.
+    /// Anonymous authentication cannot be changed without a restart.
     #[error("anonymous: Forbidden: changed from initial configuration file")]
     AnonymousChanged,
     /// The authorizers cannot be brought up.
@@ -70,7 +70,7 @@ pub(crate) enum BuildError {
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),
-    /// Any client might tell in headers that it is somebody else.
+    /// Any client could claim another identity in headers.
     #[error(
         "--requestheader-client-ca-file and --client-ca-file (or the CA in the data directory) contain overlapping \
          certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set \

@@ -1,9 +1,9 @@
-//! Forgets the store's history that nobody needs any more, as kube-apiserver does: every interval, everything from
+//! Compacts the store's history, as kube-apiserver does: every interval, everything from
 //! before the interval that ended then.
 //!
-//! Replicas over one store share a key, also with kube-apiserver: whoever writes it first in an interval compacts to the
-//! revision that it writes into it. The others see it written and compact to that too, which tells their store what is
-//! gone; then they wait for the next interval. Nobody has to know of the others, so no lease is needed.
+//! Replicas over one store share a key, also with kube-apiserver: the replica that writes it first in an interval compacts to the
+//! revision that it writes into it. The others see it written and compact to that too, which brings their store's
+//! compacted revision up to date; then they wait for the next interval. None has to know of the others, so no lease is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>, interval: Dur
 /// The version of the key at the last interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SeenVersion {
-    /// When the key was written last; 0 if it is not there.
+    /// The revision of the key's last write; 0 if it is not there.
     written: Revision,
-    /// Where the store was then.
+    /// The store's revision then.
     store: Revision,
     /// Before which revision nothing is needed, as the key says.
     horizon: Revision,
@@ -50,7 +50,7 @@ async fn compact_for_ever(store: Arc<dyn Storage>, clock: Clock, interval: Durat
     }
 }
 
-/// Writes the key if nobody has done so since it was seen; says how it is now.
+/// Writes the key if it is unchanged since it was seen; returns its new state.
 async fn take_turn(store: &dyn Storage, seen: Option<SeenVersion>) -> Result<SeenVersion, StorageError> {
     let compare = match seen.map_or(0, |seen| seen.written) {
         0 => Compare::Absent,

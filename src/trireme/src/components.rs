@@ -1,5 +1,5 @@
 //! Looks at the components beside this server where kube-apiserver looks for them: on the loopback, at the ports that
-//! they have if nobody says otherwise. Without them `kubectl get componentstatuses` tells that nobody answers there.
+//! they have by default. Without them `kubectl get componentstatuses` shows that the connection was refused.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::probe::StoreProbe;
 
 /// The time limit of a probe: a live component answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is said by a component is a word.
+/// The longest answer that is read of a component.
 const MOST_BYTES: u64 = 64 * 1024;
 /// More is not passed on.
 const MOST_CHARS: usize = 1024;
@@ -44,7 +44,7 @@ impl Components for OnThisMachine {
     }
 }
 
-/// Asks whoever listens at a port of the loopback for its health. They make their own certificates.
+/// Asks the component at a port of the loopback for its health. Components make their own certificates.
 async fn probe(client: &Client, port: u16) -> ComponentHealth {
     let server = format!("https://127.0.0.1:{port}");
     match ask(client, &server).await {
@@ -76,7 +76,7 @@ async fn ask(client: &Client, server: &str) -> Result<(u16, Bytes), ClientError>
     Ok((code, response.into_body().collect().await?))
 }
 
-/// Why nobody answered; the common case in the words that kube-apiserver has for it.
+/// The reason that no answer came; the common case in the words that kube-apiserver has for it.
 fn why(port: u16, error: &ClientError) -> String {
     match error {
         ClientError::Connect { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused => {

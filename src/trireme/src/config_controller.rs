@@ -28,7 +28,7 @@ impl ConfigController {
         }
     }
 
-    /// Tells which configuration is in use.
+    /// Reports which configuration is in use.
     pub(crate) fn apply(&self, content: &[u8]) {
         let info = |hash: String| {
             let name = format!("{}_last_config_info", self.subsystem);

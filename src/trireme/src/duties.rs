@@ -29,7 +29,7 @@ pub(crate) struct Duties<'a> {
     pub(crate) settings: &'a Settings,
     /// This server among others.
     pub(crate) identity: ReplicaIdentity,
-    /// Where all replicas say how they can be reached.
+    /// The addresses that all replicas announce.
     pub(crate) announced: AnnouncedAddresses,
     /// The fence against writes of the duty's holder before.
     pub(crate) fences: Fences,
@@ -48,7 +48,7 @@ type DutyLeases = Vec<(Duty, LeaseWatch)>;
 
 /// The components that have been started.
 pub(crate) struct Started {
-    /// This replica's address among those that pods are led to, if it has one.
+    /// This replica's address among those that pods are routed to, if it has one.
     pub(crate) presence: Option<AddressPresence>,
     /// The lease of each duty.
     pub(crate) leases: DutyLeases,
@@ -199,8 +199,8 @@ impl Duties<'_> {
     }
 }
 
-/// Where others reach this replica: what the settings say, or the address that is listened on, or that of the default
-/// route. Nobody else reaches a loopback address.
+/// The address at which others reach this replica: the one of the settings, or the address that is listened on, or that of the default
+/// route. Other machines cannot reach a loopback address.
 pub(crate) fn reachable_address(settings: &Settings) -> Option<IpAddr> {
     let bound = settings.bind_address;
     let address = settings

@@ -1,8 +1,8 @@
 //! Holds readiness back until the objects are there that clients take for granted: the system's namespaces and priority
 //! classes, and the roles and bindings of the bootstrap policy.
 //!
-//! Whoever holds the duty for them writes them into a fresh store; a replica is ready when it sees them in its caches. A
-//! replica whose group has no quorum does not wait for long: nobody may write them then, and an operator may be waiting
+//! The holder of their duty's lease writes them into a fresh store; a replica is ready when it sees them in its caches. A
+//! replica whose group has no quorum does not wait for long: no replica may write them then, and an operator may be waiting
 //! for it before starting the next one.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use trireme_cluster::Group;
 use trireme_duties::{BootstrapProgress, RbacRegistries};
 use trireme_registry::{Entries, Readiness, RegistryHandle, View, compile_entries};
 
-/// The namespace that is written last, and that nobody can delete.
+/// The namespace that is written last, and that cannot be deleted.
 const LAST: &str = "default";
 /// The priority classes of the system.
 const PRIORITY_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];

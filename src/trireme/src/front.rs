@@ -31,7 +31,7 @@ use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 
-/// Receivers of what is told of requests.
+/// The metrics, the span exporter and the audit log.
 pub(crate) struct Telemetry {
     /// Renders the metrics.
     pub(crate) metrics: PrometheusHandle,
@@ -53,7 +53,7 @@ pub(crate) struct Keys<'a> {
     pub(crate) files: Reloader,
 }
 
-/// What `/version` says of the build; outside of a repository it names no commit.
+/// The build information of `/version`; outside of a repository it names no commit.
 fn version() -> VersionInfo {
     let standard = VersionInfo::default();
     VersionInfo {
@@ -222,7 +222,7 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
     Ok(Arc::new(Certificates(current)))
 }
 
-/// Returns true if a CA of clients is one of proxies too: any client might say then that it is somebody else.
+/// Returns true if a CA of clients is one of proxies too: any client could claim another identity then.
 fn share_a_certificate(clients: &[Vec<u8>], proxies: &[Vec<u8>]) -> bool {
     let certificates = |files: &[Vec<u8>]| -> Vec<Vec<u8>> {
         let all = files.iter().flat_map(|file| Pem::iter_from_buffer(file));

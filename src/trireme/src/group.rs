@@ -1,6 +1,6 @@
 //! This replica's place in its group: on a thread of its own, handed over when the replica stops.
 //!
-//! Whoever serves requests must not hold up elections and renewals, so everything of the group runs in a runtime of its
+//! Serving requests must not hold up elections and renewals, so everything of the group runs in a runtime of its
 //! own. What comes out of it are leases, which duties watch from wherever they run.
 
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Does something with the group on the group's own thread: connections to peers must not be made on one that
-    /// serves requests. It goes on to its end even if nobody waits for it any more.
+    /// serves requests. It goes on to its end even if no caller waits for it any more.
     pub(crate) async fn run<F>(&self, change: impl FnOnce(Group) -> F) -> Result<(), ChangeError>
     where
         F: Future<Output = Result<(), ChangeError>> + Send + 'static,

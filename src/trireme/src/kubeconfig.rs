@@ -29,7 +29,7 @@ pub(crate) struct Kubeconfig {
     pub(crate) authorization: Option<String>,
 }
 
-/// Why a kubeconfig is of no use.
+/// The reason that a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KubeconfigError {
     /// A file cannot be read.

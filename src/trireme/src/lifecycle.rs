@@ -8,8 +8,8 @@
 //!                                                                            InFlightRequestsDrained ─► Stopped
 //! ```
 //!
-//! `app` signals the moments as it brings a replica up and down; whoever must know holds a [`Lifecycle`]. Where
-//! kube-apiserver has such a moment it has the same name. `docs/lifecycle.md` tells operators of them.
+//! `app` signals the moments as it brings a replica up and down; the parts that must know hold a [`Lifecycle`]. Where
+//! kube-apiserver has such a moment it has the same name. `docs/lifecycle.md` describes them for operators.
 //! Promise: a moment once reached stays reached.
 
 use std::sync::Arc;

@@ -7,10 +7,10 @@
 //! ```text
 //!  store     ok ─ ok ──X
 //!  /readyz   well ─ 1.5 s ─┤ fails: new connections go to other replicas
-//!  clients                 ├─ 1.4 s ─┤ those connected are told; their watches end over a second or more
+//!  clients                 ├─ 1.4 s ─┤ those connected get GOAWAY; their watches end over a second or more
 //! ```
 //!
-//! Promise: once an outage, and nobody who has only just come. If no replica has its store, clients are as well off here
+//! Promise: once an outage, and no client that has only just come. If no replica has its store, clients are as well off here
 //! as elsewhere, and would be sent round in circles. What is asked of a client loses it nothing.
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::probe::StoreProbe;
 /// Between two looks at the probe.
 const LOOK: Duration = Duration::from_millis(50);
 /// The time for which a replica is not ready before it closes its clients' connections. The balancer must know by then,
-/// or they would be led here again; all but the longest elections of etcd are over; and reads that came after the loss
-/// are answered a little later, after 3 s, so that these answers tell their clients.
+/// or they would be routed here again; all but the longest elections of etcd are over; and reads that came after the loss
+/// are answered a little later, after 3 s, and these answers notify their clients.
 const PATIENCE: Duration = Duration::from_millis(1_400);
 /// A client that connected within this time was routed here by a balancer that knows of no better replica.
 const JUST_COME: Duration = Duration::from_millis(500);
@@ -56,7 +56,7 @@ struct Lookout {
 impl Lookout {
     async fn run(self) {
         self.until(|| self.lifecycle.has(Moment::Ready)).await;
-        // One that is to stop has told its clients already.
+        // A replica that stops has notified its clients already.
         while !self.lifecycle.has(Moment::ShutdownInitiated) {
             self.until(|| !self.is_well()).await;
             let lost = self.clock.now();

@@ -8,8 +8,8 @@
 //!  looks   ok ─ 0.25 s ─ ok ─ 0.25 s ─ ok ──X the store freezes
 //!  check   well ───────────────────────┤ 1.5 s later: failed
 //! ```
-//! What lasts is told well within 2 s of its beginning, also by a machine that is busy. An election of etcd takes 1 to 2 s,
-//! in which no replica can write: many pass unnoticed, and the others cost nobody a connection (see `outage`).
+//! An outage that lasts is noticed well within 2 s of its beginning, also by a machine that is busy. An election of etcd takes 1 to 2 s,
+//! in which no replica can write: many pass unnoticed, and the others cost no client a connection (see `outage`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,12 +31,12 @@ pub(crate) struct StoreProbe {
     good: Arc<Mutex<Good>>,
 }
 
-/// When the last looks began that went well, and what they saw.
+/// The times at which the last successful looks began, and their results.
 #[derive(Debug, Clone, Copy, Default)]
 struct Good {
     store: Option<Instant>,
     caches: Option<Instant>,
-    /// Where the store was.
+    /// The store's revision.
     revision: Option<Revision>,
 }
 

@@ -1,4 +1,4 @@
-//! How aggregated API servers know this one: by the certificate that it shows them, and by what the ConfigMap
+//! The identity of this server to aggregated API servers: the certificate that it shows them, and what the ConfigMap
 //! `extension-apiserver-authentication` says of front proxies.
 //!
 //! With neither in the settings, a CA and a certificate of our own do, so that a server that is started with nothing can be

@@ -2,7 +2,7 @@
 //!
 //! `front` loads them through a [`Reloader`] and uses what is [`Current`]. They are read again every 400 ms. A change
 //! counts when it has stayed the same for two looks, as the first one may have found a file half written or a certificate
-//! without its key. What cannot be used is told once, and what was in use before stays.
+//! without its key. An unusable file is logged once, and the one in use before stays.
 //!
 //! Promise: [`Current`] is never worse than it was. Keys and tokens are not kept beside what is made of them.
 
@@ -160,7 +160,7 @@ fn read(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, BuildError> {
     files.iter().map(|file| read_file(file)).collect()
 }
 
-/// Tells contents apart without keeping them: some are secret.
+/// Identifies contents without keeping them: some are secret.
 fn fingerprint(contents: Option<&Vec<Vec<u8>>>) -> u64 {
     let mut hasher = DefaultHasher::new();
     contents.hash(&mut hasher);

@@ -1,7 +1,7 @@
 //! The state of this replica and its group: at `/debug/replicas`, in metrics and in `/readyz?verbose`.
 //!
-//! What only a quorum can know (who leads, who is alive, who holds what) is told only while there is one: what was
-//! agreed on last may be long over.
+//! Facts that only a quorum can know (the leader, the live members, the holders of leases) are shown only while
+//! there is one: the last agreement may be long over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ type Changing = std::pin::Pin<Box<dyn Future<Output = Result<(), ApiError>> + Se
 #[derive(Clone)]
 pub(crate) struct Observed(Arc<GroupFacts>);
 
-/// Where the facts come from.
+/// The sources of the facts.
 pub(crate) struct GroupFacts {
     /// The group; `None` for a replica that is alone.
     pub(crate) group: Option<Changes>,
@@ -38,7 +38,7 @@ pub(crate) struct GroupFacts {
 }
 
 impl Observed {
-    /// Starts to tell metrics of the facts.
+    /// Starts to export the facts as metrics.
     pub(crate) fn start(system: &ActorSystem, facts: GroupFacts) -> Self {
         let observed = Self(Arc::new(facts));
         let told = observed.clone();

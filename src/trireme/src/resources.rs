@@ -21,7 +21,7 @@ use trireme_storage::Storage;
 
 use crate::{aggregation::Aggregation, authorization::Authorization, image_review, settings::Settings};
 
-/// Why the resources could not be served.
+/// The reason that the resources could not be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResourcesError {
     /// A registry or the director could not be started.
@@ -30,7 +30,7 @@ pub(crate) enum ResourcesError {
     /// There is no registry of something that the server itself needs.
     #[error("{0} are not served")]
     NotServed(&'static str),
-    /// Nothing answers for a resource that nobody stores.
+    /// No handler answers for a resource that is not stored.
     #[error("nothing answers for {0}")]
     NoHandler(GroupResource),
     /// The settings passed validation but make no sense to an allocator.
@@ -46,7 +46,7 @@ pub(crate) struct Served {
     pub(crate) addresses: AddressAllocator,
     /// The allocator of node ports.
     pub(crate) ports: PortAllocator,
-    /// Who says what users may do.
+    /// The authorizers.
     pub(crate) authorization: Authorization,
     /// The views of admission plugins, which readiness waits for.
     pub(crate) views: Vec<Arc<dyn Readiness>>,
@@ -160,7 +160,7 @@ fn defined(resources: Vec<ResourceDefinition>) -> Vec<ResourceDefinition> {
     resources.into_iter().map(define).collect()
 }
 
-/// Serves the resources that nobody stores: who answers for each is in `handlers`.
+/// Serves the resources that are not stored, each by its handler in `handlers`.
 pub(crate) async fn serve_virtual(
     director: &DirectorHandle,
     apis: &ApiSelection,

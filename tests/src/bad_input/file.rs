@@ -15,7 +15,7 @@ use super::{
 /// The template of a case whose section names a port of its own.
 const HOST: &str = "127.0.0.1";
 const ARROW: &str = "=>";
-/// Where the expectations stand if the cases are not longer.
+/// The column of the expectations if the cases are not longer.
 const COLUMN: usize = 60;
 
 /// The request that the cases of a section are put into.
@@ -34,7 +34,7 @@ struct Section {
 pub struct Case {
     /// The section of the case.
     pub category: String,
-    /// Where it stands: file and line.
+    /// Its place: file and line.
     pub place: String,
     /// The case as written.
     pub text: String,

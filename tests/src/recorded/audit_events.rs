@@ -19,7 +19,7 @@ use crate::audit_receiver::AuditReceiver;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const ID_HEADER: &str = "Audit-ID";
-/// What no two servers share.
+/// The fields that no two servers share.
 const VOLATILE: [&str; 3] = ["auditID", "requestReceivedTimestamp", "stageTimestamp"];
 const LATENCY: &str = "apiserver.latency.k8s.io/";
 /// Headers of a post that belong to the client's library, or to one post.
@@ -31,12 +31,12 @@ const OF_THE_LIBRARY: [&str; 5] = [
     "accept-encoding",
 ];
 
-/// Where the server's audit events are.
+/// The place of the server's audit events.
 #[derive(Clone)]
 pub enum AuditTape<'p> {
     /// In a file of lines.
     Log(PathBuf),
-    /// At a receiver; each event also tells its post.
+    /// At a receiver; each event also names its post.
     Posts {
         /// The receiver.
         receiver: &'p AuditReceiver,
@@ -66,7 +66,7 @@ impl AuditIds {
         step
     }
 
-    /// Waits for the recorded number of events of each step; tells what differs.
+    /// Waits for the recorded number of events of each step; reports the differences.
     pub(super) fn differences(
         &self,
         tape: &AuditTape<'_>,

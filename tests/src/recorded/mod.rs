@@ -1,4 +1,4 @@
-//! Replays recorded exchanges against a server and tells which scenarios do not match, and how.
+//! Replays recorded exchanges against a server and reports the scenarios that do not match, with the differences.
 //!
 //! A file holds one scenario a line; a scenario is a list of steps, each a request with the answer that kube-apiserver
 //! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
@@ -278,7 +278,7 @@ fn run_step(
     differences
 }
 
-/// Leaves those of a list that contain a text; others may be anybody's.
+/// Leaves those of a list that contain a text; others may be other clients'.
 fn keep_only(body: &mut Value, text: &str) {
     for field in ["items", "groups"] {
         if let Some(items) = body.get_mut(field).and_then(Value::as_array_mut) {
@@ -330,8 +330,9 @@ fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
     (step["until"].as_u64(), Duration::from_secs_f64(patience))
 }
 
-/// Waits until the names of all definitions are judged and those that can be are established: the recorded server was faster
-/// with it than the client with its next request.
+/// Waits until the names of all definitions are judged, those that can be are established, and the deletion of those that are
+/// deleted has begun: the recorded server was faster with it than the client with its next request. Here a definition is
+/// established when every replica serves it, a moment after the first one does.
 fn settle_definitions(client: &Client) -> std::io::Result<()> {
     let begun = Instant::now();
     loop {
@@ -413,7 +414,7 @@ fn send_step(
     })
 }
 
-/// Where lines were asked for, the body of an error is told as lines too.
+/// Parses a body; if lines were asked for, that of an error into lines too.
 fn parsed_body(answer: &Answer, as_lines: bool) -> Value {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     match &answer.body {

@@ -223,7 +223,7 @@ pub(crate) async fn nodes_are_cordoned(scene: Scene) {
     assert!(!unschedulable(nodes.uncordon("node-2").await.expect("uncordoned")));
 }
 
-/// Whoever is told that a namespace is being deleted may count what is in it: the count does not grow.
+/// A client that got the answer that a namespace is being deleted may count the objects in it: the count does not grow.
 pub(crate) async fn nothing_gets_into_a_deleted_namespace(scene: Scene) {
     let attempts = (0..NAMESPACES_DELETED).map(|number| {
         let client = scene.client.clone();

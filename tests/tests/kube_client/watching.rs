@@ -155,7 +155,7 @@ pub(crate) async fn conditions_are_waited_for(scene: Scene) {
     deleted.expect("deleted");
 }
 
-/// A watcher whose revision was compacted while it was away is told so (410) and lists anew.
+/// A watcher whose revision was compacted while it was away gets 410 and lists anew.
 pub(crate) async fn watchers_come_back_after_a_restart(scene: Scene, server: &mut Server) {
     let seen = scene.configmap("seen", "1").await;
     let config = watcher::Config::default().fields("metadata.name!=unseen");

@@ -49,7 +49,7 @@ pub(crate) fn decoded(bytes: &[u8]) -> Value {
         .value
 }
 
-/// What an object that was had as JSON is in protobuf.
+/// Encodes an object that came as JSON in protobuf.
 pub(crate) fn encoded(object: &Value) -> Vec<u8> {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let ty = type_of(text("apiVersion"), text("kind"));
@@ -109,7 +109,7 @@ pub(crate) fn same_as(client: &Client, path: &str, accept: &str, accept_json: &s
     json
 }
 
-/// What protobuf can tell of an object: it has no lists that are empty but not absent, and no place for the type of items.
+/// The part of an object that protobuf can express: it has no lists that are empty but not absent, and no place for the type of items.
 fn tellable(mut json: Value) -> Value {
     if json["items"].as_array().is_some_and(Vec::is_empty) {
         json["items"] = Value::Null;

@@ -1,4 +1,4 @@
-//! Recorded scenarios of webhooks, with what they are asked.
+//! Recorded scenarios of webhooks and of custom resources, with what their webhooks are asked.
 
 use trireme_tests::StoreChoice;
 

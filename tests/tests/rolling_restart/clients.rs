@@ -1,4 +1,4 @@
-//! Clients of several makes, each in the way it is mostly used. None is told to try again.
+//! Clients of several makes, each in the way it is mostly used. None gets an error that asks it to try again.
 
 use std::collections::BTreeMap;
 use std::fmt;

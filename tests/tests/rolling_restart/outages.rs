@@ -27,7 +27,7 @@ fn metric(server: &Server, name_and_label: &str) -> f64 {
         .sum()
 }
 
-/// Runs `story` while the threads of `with` do; tells them that it has ended, however it did.
+/// Runs `story` while the threads of `with` do; notifies them when it has ended, however it did.
 fn play(scene: &Scene, story: impl FnOnce(), with: impl FnOnce()) {
     with();
     let told = catch_unwind(AssertUnwindSafe(story));

@@ -194,7 +194,7 @@ async fn is_described_anew(replica: &Replica) {
     assert!(explained.contains("colour"), "{explained}");
 }
 
-/// What is written from now on is stored in the newer version; the rest stays as it is and is shown all the same.
+/// Stores new writes in the newer version; the other objects stay as they are and are shown all the same.
 async fn is_stored_in_another_version(group: &Group) {
     group.replace(last).await;
     let body = r#""spec": {"size": "wide", "colour": "blue"}"#;
@@ -214,7 +214,7 @@ async fn is_stored_in_another_version(group: &Group) {
     }
 }
 
-/// The objects stay in the store, for whoever defines the resource again.
+/// The objects stay in the store, for a later definition of the resource.
 async fn is_removed(group: &Group) {
     let mut watches = group
         .each(|replica| async { replica.background(&["get", "widgets.v1.example.com", "-w", "-o", "name"]) })

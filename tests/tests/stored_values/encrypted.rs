@@ -1,4 +1,4 @@
-//! Encryption at rest: what stands in the store, rotation, reload, and what is told when a key is missing.
+//! Encryption at rest: what stands in the store, rotation, reload, and the errors when a key is missing.
 
 use std::{fs, path::PathBuf};
 
@@ -164,7 +164,7 @@ fn without_its_key_a_secret_is_unreadable_and_not_gone() {
             text.contains("no matching key was found for the provided AES transformer"),
             "{text}"
         );
-        // Nor is a value read that somebody has put there in plain text.
+        // Nor is a value read that was put there in plain text.
         let planted =
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "planted", "namespace": "default" } });
         put_past(

@@ -1,4 +1,4 @@
-//! What kube-apiserver has stored is served: in its protobuf envelope, as JSON in Go's layout, and in versions that are
+//! Objects that kube-apiserver has stored are served: in its protobuf envelope, as JSON in Go's layout, and in versions that are
 //! served no longer.
 
 use std::fs;
@@ -70,7 +70,7 @@ fn stored(pair: &Value) -> Option<Recorded> {
     })
 }
 
-/// An object without what is told of it by the server that holds it.
+/// An object without the fields that its server sets.
 fn comparable(mut object: Value) -> Value {
     object["metadata"]
         .as_object_mut()

@@ -1,4 +1,4 @@
-//! A value that cannot be read is unknown: nothing is concluded from it, it is told of, and only deleted on purpose.
+//! A value that cannot be read is unknown: nothing is concluded from it, it is reported, and only deleted on purpose.
 
 use serde_json::{Value, json};
 use trireme_tests::http::{Answer, Client, Request};

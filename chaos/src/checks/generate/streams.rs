@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Where a watch begins and ends.
+/// The begin and end of a watch.
 struct StreamPlan {
     client: &'static str,
     selector: BTreeMap<String, String>,
@@ -170,7 +170,7 @@ fn follow(world: &mut GeneratedWorld, plan: StreamPlan) {
             stream = world.open(&plan, Some(reached), now);
         }
     }
-    // Whoever stays until the end has seen everything; a slow one is cut.
+    // A watcher that stays until the end has seen all events; a slow one is cut.
     let stays = plan.ends == ENDED;
     let (how, complete_to) = if stays {
         (StreamEnd::Closed, Some(world.revision))

@@ -1,4 +1,4 @@
-//! A key of its own for harm that must not show anywhere else: nobody lists or watches secrets. Its revisions are those of
+//! A key of its own for harm that must not show anywhere else: no client lists or watches secrets. Its revisions are those of
 //! the duty's runs, so they fit into the order of all others.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Where harm is planted: from the second of these runs on, before the fault.
+/// The run at which harm is planted: the second of these runs on, before the fault.
 const FIRST: usize = 3;
 
 /// A request, and what etcd says of it.
@@ -32,7 +32,7 @@ impl SecretWrite {
 #[derive(Debug, Clone)]
 pub(super) struct PlantedSecret {
     pub(super) key: Key,
-    /// (revision, when somebody knew)
+    /// (revision, the time when a client knew it)
     moments: Vec<(Revision, Nanos)>,
 }
 
@@ -59,7 +59,7 @@ impl PlantedSecret {
             seq: revision,
             attempt: attempt.to_owned(),
             purpose: Purpose::Probe,
-            // Reads come after the moment, when everybody knows what was written then.
+            // Reads come after the moment, when all clients know what was written then.
             called: if read { at + 60 * MS } else { at - 50 * MS },
             returned: if read { at + 70 * MS } else { at + 50 * MS },
             replica: BALANCER.to_owned(),

@@ -36,7 +36,7 @@ fn began_after(ledger: &Ledger<'_>, replica: &str, revision: u64, until: Nanos) 
     starts.any(|(who, at)| (who == replica || replica == BALANCER) && at < until && ledger.known_before(at) > revision)
 }
 
-/// When each process was seen first.
+/// The time when each process was seen first.
 fn restarts(history: &History) -> impl Iterator<Item = (&str, Nanos)> {
     let mut seen = HashSet::new();
     let samples = history.samples.iter().filter_map(|record| match record {

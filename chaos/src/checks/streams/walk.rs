@@ -37,7 +37,7 @@ pub(super) fn check(ledger: &Ledger<'_>, stream: &Stream<'_>) -> Vec<Violation> 
     walk.violations
 }
 
-/// Where what is told one by one begins: the revision, and how many records come before.
+/// The beginning of the single events: the revision, and how many records come before.
 fn beginning(stream: &Stream<'_>) -> Option<(Revision, usize)> {
     match stream.start.from_rv {
         // A client that resumes too far ahead has lost what is between.
@@ -57,7 +57,7 @@ struct Walk<'a, 'h> {
     /// The place in `changes` of the first one that is not passed.
     next: usize,
     from: Revision,
-    /// The newest that was told or passed over.
+    /// The newest that was sent or passed over.
     last: Revision,
     bookmark: Revision,
     /// An event has come.
@@ -145,14 +145,14 @@ impl Walk<'_, '_> {
         self.bookmark = rv;
     }
 
-    /// Everything up to here should have been told: reports what was not.
+    /// All events up to here should have been sent: reports those that were not.
     fn pass_to(&mut self, revision: Revision) {
         while let Some(entry) = self.changes.get(self.next).map(|place| &self.ledger.entries[*place]) {
             if entry.entry.revision > revision {
                 break;
             }
             self.next += 1;
-            // Across a hole nobody knows what was before.
+            // Across a hole the earlier state is unknown.
             let before = entry.previous.map(|place| self.ledger.entries[place].entry.revision);
             if let Some(kind) = self.expected(entry)
                 && self.ledger.covers(before.unwrap_or(0), entry.entry.revision)

@@ -3,7 +3,7 @@
 //! ```text
 //!   this process ── clients, probes ──► container addresses on the networks `default` and `store`
 //!        ▲
-//!        └── fault proxies at the gateway of `default` ◄── HAProxy, replicas (told so by a second file of Compose)
+//!        └── fault proxies at the gateway of `default` ◄── HAProxy, replicas (by a second file of Compose)
 //! ```
 //!
 //! Differences from a deployment are in [`overrides`]. The containers run on this machine, so that their processes are
@@ -113,7 +113,7 @@ fn services() -> Vec<String> {
     others.into_iter().chain(members).chain(replicas).collect()
 }
 
-/// Where clients and the load balancer reach each replica.
+/// The addresses at which clients and the load balancer reach each replica.
 fn linked(settings: &WorldSettings, plan: &NetworkPlan, links: &mut Links) -> Result<Vec<SocketAddr>, WorldError> {
     let way = |replica| match settings.proxied.clients {
         true => links.add(LinkId::Client { replica }, plan.secure(replica)),
@@ -177,7 +177,7 @@ impl Parts {
 /// Has certificates and keys made, and believes their CA.
 async fn certificates(project: &Project, parts: &mut Parts, dir: &RunDir) -> Result<WorldAuthority, WorldError> {
     let pki = parts.take(PKI, PKI.to_owned())?;
-    // It may be over before anybody has seen its process.
+    // It may be over before its process was seen.
     pki.spawn()?;
     let ended = pki.wait_for_end(PKI_PATIENCE).await?;
     if !ended.success() {

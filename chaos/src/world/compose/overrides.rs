@@ -22,7 +22,7 @@ pub(super) fn member(index: usize) -> String {
     format!("etcd-{}", index + 1)
 }
 
-/// Where things are within the containers.
+/// The paths of files within the containers.
 const TOKENS: &str = "/chaos/tokens.csv";
 const BALANCER_CONFIGURATION: &str = "/etc/trireme/haproxy.cfg";
 
@@ -36,9 +36,9 @@ pub(super) struct Overrides<'a> {
     pub(super) tokens: PathBuf,
     pub(super) server_flags: &'a [String],
     pub(super) etcd_flags: &'a [String],
-    /// Where each replica reaches each member of etcd, if not at its own address.
+    /// The addresses at which each replica reaches each member of etcd, if not at its own.
     pub(super) ways_to_etcd: Option<Vec<Vec<SocketAddr>>>,
-    /// Where each replica is reached by its peers, if not at its own address.
+    /// The addresses at which peers reach each replica, if not at its own.
     pub(super) ways_to_peers: Option<Vec<SocketAddr>>,
     /// A configuration of HAProxy in the place of its own.
     pub(super) balancer_configuration: Option<PathBuf>,

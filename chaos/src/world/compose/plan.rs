@@ -1,4 +1,4 @@
-//! Where the parts of a world of containers are: two networks of this machine that nothing else uses, and a fixed address
+//! The network plan of a world of containers: two networks of this machine that nothing else uses, and a fixed address
 //! on them for each part, as containers that are started again get whichever is free.
 
 use std::fs;
@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::super::WorldError;
 
-/// Where the kernel tells which addresses are routed to.
+/// The kernel's table of the addresses that are routed to.
 const ROUTES: &str = "/proc/net/route";
-/// The blocks that networks are looked for in: less used ones of those that are nobody's.
+/// The blocks that networks are looked for in: less used ones of the private ranges.
 const BLOCKS: [[u8; 2]; 6] = [[10, 213], [10, 247], [172, 29], [172, 31], [192, 168], [10, 87]];
 /// Both networks have so many bits of network: the last byte is the host's.
 const PREFIX: u8 = 24;
@@ -81,27 +81,27 @@ impl NetworkPlan {
         host(self.front, BALANCER)
     }
 
-    /// Where a replica serves clients.
+    /// The address at which a replica serves clients.
     pub(super) fn secure(&self, replica: usize) -> SocketAddr {
         (self.replica(replica), SECURE_PORT).into()
     }
 
-    /// Where a replica is reached by its peers.
+    /// The address at which peers reach a replica.
     pub(super) fn peer(&self, replica: usize) -> SocketAddr {
         (self.replica(replica), PEER_PORT).into()
     }
 
-    /// Where a member of etcd serves.
+    /// The address at which a member of etcd serves.
     pub(super) fn etcd(&self, member: usize) -> SocketAddr {
         (self.member(member), ETCD_PORT).into()
     }
 
-    /// Where HAProxy lets clients in.
+    /// The address at which HAProxy accepts clients.
     pub(super) fn front_door(&self) -> SocketAddr {
         (self.balancer(), SECURE_PORT).into()
     }
 
-    /// Where HAProxy tells about the replicas.
+    /// The address of HAProxy's statistics.
     pub(super) fn statistics(&self) -> SocketAddr {
         (self.balancer(), STATISTICS_PORT).into()
     }

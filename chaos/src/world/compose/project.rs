@@ -16,7 +16,7 @@ use super::super::container::{Container, Engine, output};
 const FILE: &str = "docker-compose.yml";
 /// The names of images that were made here; without it those of the registries are taken.
 const IMAGES: &str = "target/images/compose.env";
-/// Ports that the file publishes. Nobody here uses them, but two projects must not want the same.
+/// Ports that the file publishes. They are not used here, but two projects must not want the same.
 const PORTS: [&str; 2] = ["TRIREME_PORT", "HAPROXY_STATS_PORT"];
 /// Waits until its standard input is closed, which happens when this process ends in any way, and becomes its arguments.
 const GUARD: &str = "cat >/dev/null; exec \"$@\"";
@@ -117,7 +117,7 @@ impl Project {
             .map(|_| ())
     }
 
-    /// Where a volume of the file is on this machine.
+    /// The path of a volume of the file on this machine.
     ///
     /// # Errors
     /// If the engine is on another one.
@@ -181,7 +181,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.alive.take());
-        // Fails only if somebody else has waited for it.
+        // Fails only if another thread has waited for it.
         let _ = self.process.wait();
     }
 }

@@ -180,7 +180,7 @@ impl<A: Actor> Myself<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
-        // The result of a dead instance's I/O is nobody's: the next instance reloads from the store.
+        // The result of a dead instance's I/O is dropped: the next instance reloads from the store.
         let _ = self.post(message, Reply::unawaited(None));
     }
 

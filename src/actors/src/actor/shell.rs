@@ -1,4 +1,4 @@
-//! The actix actor around a room's actor: it takes envelopes, measures turns, catches panics and tells the supervisor.
+//! The actix actor around a room's actor: it takes envelopes, measures turns, catches panics and notifies the supervisor.
 //!
 //! Private to this crate. A panic does not unwind through actix: its context polls itself again while it is dropped,
 //! and a second panic in there would abort the process. The shell catches it, drops the state and terminates.
@@ -67,7 +67,7 @@ pub(crate) fn post_stop<A: Actor>(address: &actix::Addr<Shell<A>>) {
     address.do_send(StopMessage);
 }
 
-/// Tells the supervisor that an instance has ended, however that came about.
+/// Notifies the supervisor that an instance has ended, however that came about.
 pub(crate) struct ExitGuard {
     exits: mpsc::UnboundedSender<String>,
     vitals: Arc<Vitals>,

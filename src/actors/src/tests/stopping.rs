@@ -1,4 +1,4 @@
-//! Actors end when told to, and leaks are seen.
+//! Actors end on request, and leaks are seen.
 
 use std::sync::mpsc;
 use std::time::Duration;

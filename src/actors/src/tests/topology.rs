@@ -151,7 +151,7 @@ fn the_docs_show_the_table() {
     );
 }
 
-/// The message of the panic that a table which does not tell the truth ends in.
+/// The message of the panic that a table which is not true ends in.
 fn untruth(table: &'static [TopologyRow]) -> Option<String> {
     let topology = Topology::new(table).expect("it keeps the rules");
     run(topology, |kit| async move {

@@ -64,7 +64,7 @@ messages! {
     Count() => u64;
     /// A note that counts one up.
     CountNote() => ();
-    /// Hold the thread until the test lets go, after telling it that the turn has begun.
+    /// Hold the thread until the test lets go, after it was notified that the turn has begun.
     Block(mpsc::Sender<()>, mpsc::Receiver<()>) => ();
     /// Panic.
     Panic() => u64;

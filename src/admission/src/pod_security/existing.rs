@@ -16,7 +16,7 @@ use super::{
 };
 use crate::object_lookup::ObjectLookup;
 
-/// As in kube-apiserver: so many pods are looked at, and for so long.
+/// As in kube-apiserver: at most so many pods are looked at, for this time.
 const MOST: usize = 3_000;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The number of pods between two looks at the clock, which let others have the thread.

@@ -27,7 +27,7 @@ use self::{
 };
 use crate::{attributes::forbidden, namespaces::Namespaces, object_lookup::ObjectLookup};
 
-/// What makes pods, with the place of its template.
+/// The resources that make pods, with the place of their template.
 const TEMPLATES: [(&str, &str, &str); 8] = [
     ("", "replicationcontrollers", "/spec/template"),
     ("", "podtemplates", "/template"),
@@ -62,7 +62,7 @@ pub(crate) struct PodSecurity {
 enum SecuredWrite {
     Namespace,
     Pod,
-    /// What makes pods of the template at this place.
+    /// A resource that makes pods of the template at this place.
     Template(&'static str),
 }
 

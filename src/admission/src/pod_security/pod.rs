@@ -31,7 +31,7 @@ impl<'p> CheckedPod<'p> {
         self.spec.pointer("/os/name").and_then(Value::as_str) == Some("windows")
     }
 
-    /// Reports whether root in the pod is nobody on the node.
+    /// Reports whether the pod has a user namespace, in which root is an unprivileged user of the node.
     pub(super) fn has_own_users(self) -> bool {
         self.spec.get("hostUsers") == Some(&Value::Bool(false))
     }

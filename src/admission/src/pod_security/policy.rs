@@ -7,7 +7,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 /// The labels of namespaces and the annotations of audit events begin so.
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much pods may do, from all to little.
+/// The levels of what pods may do, from all to little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PolicyLevel {
     Privileged,
@@ -79,7 +79,7 @@ pub(super) struct PodSecurityPolicy {
     pub(super) enforce: LevelVersion,
     /// Violations are noted in the audit log.
     pub(super) audit: LevelVersion,
-    /// Violations are told to the user.
+    /// Violations become warnings to the user.
     pub(super) warn: LevelVersion,
 }
 

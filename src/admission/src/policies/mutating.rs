@@ -36,7 +36,7 @@ struct PolicyInvocation {
     params: Value,
 }
 
-/// Why the request is refused.
+/// The reason that the request is refused.
 struct PolicyError {
     message: String,
     is_configuration: bool,

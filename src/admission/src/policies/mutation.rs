@@ -1,4 +1,4 @@
-//! What a `MutatingAdmissionPolicy` makes of an object
+//! Mutation of an object by a `MutatingAdmissionPolicy`
 //! (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch`).
 
 use serde_json::{Map, Value, json};

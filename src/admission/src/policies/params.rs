@@ -12,7 +12,7 @@ use trireme_registry::{
 
 use super::policy::{Binding, ParamKind, ParamRef};
 
-/// Why there are no parameters.
+/// The reason that there are no parameters.
 pub(super) enum ParamError {
     /// The policy names no kind that is served.
     Policy(String),

@@ -23,7 +23,7 @@ pub(super) struct Policy<R> {
     pub(super) fails_open: bool,
     /// Roots that the expressions may speak of; what none names is not made.
     pub(super) roots: Roots,
-    /// What it does.
+    /// The rules of its kind.
     pub(super) rules: R,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Binding {
     pub(super) actions: Vec<String>,
 }
 
-/// Where a binding finds its parameters.
+/// The reference of a binding to its parameters.
 pub(super) struct ParamRef {
     pub(super) namespace: String,
     pub(super) name: String,

@@ -25,7 +25,7 @@ pub(super) struct EvaluationScope<'v> {
 /// The variable `variables`.
 pub(super) struct Variables<'v>(pub(super) &'v EvaluationScope<'v>);
 
-/// Why an expression has no value.
+/// The reason that an expression has no value.
 pub(super) enum EvaluationFailure {
     /// The budget is spent: no further expression is evaluated.
     OutOfBudget,

@@ -31,7 +31,7 @@ struct PolicyRefusal {
     reason: Option<String>,
 }
 
-/// What policies have said about a request so far.
+/// The verdicts of policies about a request so far.
 #[derive(Default)]
 struct PolicyFindings {
     refusals: Vec<PolicyRefusal>,

@@ -1,4 +1,4 @@
-//! What a `ValidatingAdmissionPolicy` says about a request
+//! Validation of a request by a `ValidatingAdmissionPolicy`
 //! (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go`).
 
 use serde_json::Value;

@@ -6,8 +6,8 @@
 //!        ◀─verdict────────────────────────────────────────────────────────┘                  ▲── fresh quota ◀── conflict ─┘
 //! ```
 //!
-//! Promise: a write is admitted only after the quota that counts it is in the store. Whoever else charges the quota, here or
-//! through another replica, does it by the revision that was read; who loses reads again and checks again.
+//! Promise: a write is admitted only after the quota that counts it is in the store. Other writers of the quota, here or in
+//! another replica, charge it at the revision that they read; the one that loses reads again and checks again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -64,7 +64,7 @@ impl Batches {
         }
     }
 
-    /// Runs until nobody can send any more.
+    /// Runs until all senders are gone.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Waiter>) {
         let mut running: FuturesUnordered<BoxFuture<'static, BatchEnd>> = FuturesUnordered::new();
         loop {
@@ -112,7 +112,7 @@ impl Batches {
             written: Vec::new(),
         };
         let run = AssertUnwindSafe(batch.run(waiters)).catch_unwind();
-        // After a panic nobody of the batch gets a verdict, which is an answer too.
+        // After a panic no write of the batch gets a verdict, which is an answer too.
         Some(run.map(|written| (namespace, written.unwrap_or_default())).boxed())
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Charge {
     /// The name that a refusal gives.
     pub(super) name: String,
     pub(super) new: Measure,
-    /// What of it quotas have to cover.
+    /// The coverage that it requires.
     pub(super) limited: RequiredCoverage,
     /// The object before, if there was one.
     pub(super) old: Option<Measure>,
@@ -33,10 +33,10 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    /// What is used of each quota after the write, by their indexes; only those that change.
+    /// The use of each quota after the write, by their indexes; only those that change.
     ///
     /// # Errors
-    /// Forbidden if one of them does not suffice, or cannot be told to.
+    /// Forbidden if one of them does not suffice, or its use is unknown.
     pub(super) fn against<'q>(
         &self,
         quotas: impl IntoIterator<Item = &'q QuotaState>,
@@ -121,7 +121,7 @@ impl Charge {
         Err(self.forbidden(why))
     }
 
-    /// What the write asks of a quota beyond what the object had of it before.
+    /// The amounts of a quota that the write requests beyond what the object had before.
     fn requested_of(&self, quota: &QuotaState) -> ResourceList {
         let before = self.old.as_ref().filter(|old| !self.limits_of(quota, old).is_empty());
         let limited = self.new.usage.iter().filter(|(name, _)| quota.hard.contains_key(*name));

@@ -1,4 +1,4 @@
-//! How the objects of a resource count against quotas (`k8s.io/apiserver/pkg/quota/v1/generic`, `pkg/quota/v1/evaluator`).
+//! Evaluators: the use of quotas by the objects of a resource (`k8s.io/apiserver/pkg/quota/v1/generic`, `pkg/quota/v1/evaluator`).
 
 use std::collections::BTreeMap;
 

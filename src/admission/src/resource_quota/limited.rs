@@ -30,7 +30,7 @@ struct LimitedResource {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LimitedResources(Vec<LimitedResource>);
 
-/// What of a write has to be covered by quotas.
+/// The resources of a write that have to be covered by quotas.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequiredCoverage {
     /// Names of what is used.
@@ -81,7 +81,7 @@ impl LimitedResources {
         self.0.iter().any(|limited| limited.resource == *resource)
     }
 
-    /// What of a write quotas have to cover.
+    /// The resources of a write that quotas have to cover.
     pub(super) fn of(&self, resource: &GroupResource, measure: &Measure) -> RequiredCoverage {
         let of_resource = self.0.iter().filter(|limited| limited.resource == *resource);
         let names = of_resource.flat_map(|limited| used(&measure.usage, &limited.match_contains));

@@ -1,7 +1,7 @@
 //! `ResourceQuota`: what the objects of a namespace use together stays within its quotas
 //! (`k8s.io/apiserver/pkg/admission/plugin/resourcequota`).
 //!
-//! What is used grows here and never falls: kube-controller-manager counts anew and takes back. A write that fails after it
+//! The use of a quota grows here and never falls: kube-controller-manager counts anew and takes back. A write that fails after it
 //! was charged, say because its name is taken, stays charged until then, as in kube-apiserver.
 
 mod batches;

@@ -121,7 +121,7 @@ fn limits(pod: &Value, spec: &Value) -> ResourceList {
 /// The amounts of containers while a resize is under way: the largest of those wanted and those in effect.
 struct Effective<'p> {
     statuses: BTreeMap<&'p str, &'p Value>,
-    /// What is wanted cannot be had on the node and does not count.
+    /// The wanted amounts do not fit the node and do not count.
     is_infeasible: bool,
 }
 

@@ -43,7 +43,7 @@ fn pod(usage: Value) -> Charge {
     }
 }
 
-/// What is used afterwards, or the refusal.
+/// The use afterwards, or the refusal.
 fn verdict(charge: &Charge, quota: &QuotaState) -> String {
     match charge.against([quota]) {
         Ok(changes) => changes

@@ -7,7 +7,7 @@ use crate::attributes::push;
 
 const PREFIX: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// An hour, recognizable as nobody's choice: such tokens are good for longer, with a warning.
+/// An hour, recognizable as no user's choice: such tokens are good for longer, with a warning.
 const EXPIRATION_SECONDS: u32 = 3607;
 const DEFAULT_MODE: u32 = 0o644;
 

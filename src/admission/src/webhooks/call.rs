@@ -29,7 +29,7 @@ struct HookExchange<'w> {
     timeout: Duration,
 }
 
-/// Why an exchange has no answer: the text, and the code that metrics tell.
+/// The error of an exchange without an answer: the text, and the code in metrics.
 type Failed = (String, u16);
 
 impl WebhookParts {
@@ -134,7 +134,7 @@ impl HookExchange<'_> {
     }
 }
 
-/// Where an answer redirects to.
+/// The address that an answer redirects to.
 fn redirection(response: &Response<IncomingBody>) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;

@@ -18,7 +18,7 @@ struct MatchCondition {
     program: Result<Program, String>,
 }
 
-/// What conditions say of a request.
+/// The result of match conditions for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConditionOutcome {
     /// All of them hold.

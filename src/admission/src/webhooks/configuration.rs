@@ -59,7 +59,7 @@ pub(super) struct Webhook {
     pub(super) timeout: Duration,
     /// The first version of reviews that both sides know.
     pub(super) review_version: Option<ReviewVersion>,
-    /// Where to call it, or why that is not known.
+    /// The address to call, or the reason that it is unknown.
     pub(super) target: Result<WebhookTarget, String>,
 }
 

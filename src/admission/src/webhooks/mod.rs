@@ -39,7 +39,7 @@ pub(crate) struct WebhookParts {
     pub(crate) clock: Clock,
     pub(crate) namespaces: Namespaces,
     pub(crate) services: ServiceResolver,
-    /// What `authorizer` asks in match conditions.
+    /// The authorizer of `authorizer` in match conditions.
     pub(crate) permissions: Arc<dyn Permissions>,
 }
 

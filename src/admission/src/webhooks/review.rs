@@ -1,4 +1,4 @@
-//! `AdmissionReview`: what a webhook is told of a write.
+//! `AdmissionReview`: the request to a webhook about a write.
 
 use serde_json::{Value, json};
 use trireme_machinery::ApiError;

@@ -48,7 +48,7 @@ impl ValidatingWebhooks {
             .map(|one| self.ask(attributes, one))
             .collect();
         let mut refusal = None;
-        // All of them are waited for: what one has been told of, it is told of to the end.
+        // All of them are waited for: a webhook that got the request can finish it.
         while let Some(answer) = asked.next().await {
             refusal = refusal.or(answer.err());
         }

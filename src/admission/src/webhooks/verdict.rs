@@ -11,12 +11,12 @@ use trireme_machinery::{
 
 use super::configuration::{ReviewVersion, WebhookKind};
 
-/// What has become of asking a webhook, if it did not allow the write.
+/// The outcome of a call of a webhook that did not allow the write.
 #[derive(Debug)]
 pub(super) enum HookFailure {
     /// `ErrCallingWebhook`: there is no usable answer; what that means is up to the failure policy.
     Calling {
-        /// Why.
+        /// The error.
         reason: String,
         /// For metrics.
         code: u16,

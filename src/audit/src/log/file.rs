@@ -16,7 +16,7 @@ use trireme_actors::Clock;
 use super::LogSettings;
 
 const MIB: u64 = 1024 * 1024;
-/// As lumberjack has it when nobody says.
+/// The default of lumberjack.
 const DEFAULT_MIB: u64 = 100;
 /// The time in a rotated file's name.
 const STAMP: &str = "%Y-%m-%dT%H-%M-%S.%3f";
@@ -33,7 +33,7 @@ pub(super) struct RotatingFile {
     clock: Clock,
 }
 
-/// What becomes of rotated files.
+/// The retention of rotated files.
 #[derive(Clone)]
 struct Keep {
     max_backups: usize,

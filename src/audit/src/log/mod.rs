@@ -43,7 +43,7 @@ pub struct LogSettings {
     pub compress: bool,
 }
 
-/// Why there can be no log.
+/// The reason that there can be no log.
 #[derive(Debug, thiserror::Error)]
 #[error("the audit log {path} cannot be written")]
 pub struct LogError {

@@ -43,7 +43,7 @@ pub(super) struct ResourcesDocument {
     pub(super) resource_names: Vec<String>,
 }
 
-/// Reads a document. Fields that nobody knows are left out of account, and nulls are absent, as in kube-apiserver.
+/// Reads a document. Unknown fields are left out of account, and nulls are absent, as in kube-apiserver.
 pub(super) fn read(text: &[u8]) -> Result<PolicyDocument, String> {
     let decoded = yaml::decode(text).map_err(|error| format!("failed decoding: {error}"))?;
     let mut value = decoded.value;

@@ -15,13 +15,13 @@ pub struct AuditPolicy {
     omit_managed_fields: bool,
 }
 
-/// Why there is no policy.
+/// The reason that there is no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditPolicyError {
     /// The file cannot be read.
     #[error("failed to read file path {0}: {1}")]
     File(String, String),
-    /// What it holds is no policy; in kube-apiserver's words.
+    /// Its contents are no policy; in kube-apiserver's words.
     #[error("{0}: from file {1}")]
     Content(String, String),
 }
@@ -44,10 +44,10 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// What is recorded of a request.
+/// The record that the policy wants of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestAuditConfig {
-    /// How much.
+    /// The level of the record.
     pub level: AuditLevel,
     /// The stages at which it is not.
     pub omit_stages: Stages,
@@ -58,17 +58,17 @@ pub struct RequestAuditConfig {
 /// A request as rules see it.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditedRequest<'a> {
-    /// The name of the authenticated user, whoever is impersonated; empty before there is one.
+    /// The name of the authenticated user, whichever user is impersonated; empty before there is one.
     pub user: &'a str,
     /// The groups of the same.
     pub groups: &'a [String],
     /// The verb.
     pub verb: &'a str,
-    /// What it is about.
+    /// The object or path that it is about.
     pub subject: AuditedSubject<'a>,
 }
 
-/// What a request is about.
+/// The object or path that a request is about.
 #[derive(Debug, Clone, Copy)]
 pub enum AuditedSubject<'a> {
     /// Objects.

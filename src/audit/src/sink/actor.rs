@@ -1,4 +1,4 @@
-//! The actor in front of a backend: what waits, what is being written, who is to be told.
+//! The actor in front of a backend: the events that wait, those that are being written, the requests that wait for them.
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
@@ -15,7 +15,7 @@ impl Message for StoreEvent {
     type Reply = bool;
 }
 
-/// Brings an event that nobody waits for.
+/// Brings an event that no request waits for.
 pub(super) struct BufferEvent(pub(super) Arc<AuditEvent>);
 
 impl Message for BufferEvent {
@@ -35,7 +35,7 @@ struct EventsWritten {
     askers: Vec<Reply<bool>>,
 }
 
-/// What a write has not stored.
+/// The events that a write has not stored.
 #[derive(Default)]
 struct AuditLosses {
     /// Events that the backend has lost.
@@ -77,7 +77,7 @@ pub(super) struct Auditor {
     waiting: VecDeque<WaitingEvent>,
     /// Writes under way.
     writing: usize,
-    /// When the events that wait are written even if they are few.
+    /// The time at which the events that wait are written even if they are few.
     due: Option<Instant>,
     /// True if a wait is under way.
     sleeps: bool,

@@ -22,7 +22,7 @@ pub trait AuditBackend: Send + Sync + 'static {
     fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>>;
 }
 
-/// Why events could not be stored.
+/// The reason that events could not be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BackendError(pub String);
@@ -45,9 +45,9 @@ pub struct BatchSettings {
     pub buffer_size: usize,
     /// Events that are written without waiting for more, and, if the backend sends them somewhere, the most at a time.
     pub max_size: usize,
-    /// Fewer wait for so long.
+    /// The longest wait of a smaller batch.
     pub max_wait: Duration,
-    /// How often may be written.
+    /// The limit on writes per second.
     pub throttle: Option<Throttle>,
 }
 
@@ -62,10 +62,10 @@ pub struct Throttle {
 
 impl Eq for Throttle {}
 
-/// How events reach a backend.
+/// The way of events to a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkSettings {
-    /// Who waits for it.
+    /// The mode: whether requests wait for the backend.
     pub mode: Mode,
     /// Bounds on sizes, if there are any.
     pub truncate: Option<TruncateSettings>,
@@ -75,7 +75,7 @@ pub struct SinkSettings {
     pub concurrency: usize,
 }
 
-/// Why a backend cannot be run.
+/// The reason that a backend cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// Its actor cannot be spawned.
@@ -89,9 +89,9 @@ pub enum SinkError {
 /// The policy with the backends: all that a filter needs. Cheap to clone.
 #[derive(Clone)]
 pub struct Audit {
-    /// What is recorded.
+    /// The policy of what is recorded.
     pub policy: Arc<AuditPolicy>,
-    /// Where.
+    /// The backend.
     pub sink: AuditSink,
 }
 
@@ -148,7 +148,7 @@ impl AuditSink {
         }
     }
 
-    /// Records an event that nobody can wait for: the end of a body that was streamed.
+    /// Records an event that no request can wait for: the end of a body that was streamed.
     pub fn record_unawaited(&self, event: AuditEvent) {
         metrics::observe_event();
         let event = Arc::new(event);

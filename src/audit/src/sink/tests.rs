@@ -10,7 +10,7 @@ use trireme_actors::{ActorSystem, Clock, ManualClock};
 use super::*;
 use crate::{event::tests::event, level::AuditStage};
 
-/// Remembers how many events each write had, and does what it is told.
+/// Remembers how many events each write had, and answers as configured.
 struct Recorder {
     writes: watch::Sender<Vec<usize>>,
     error: Mutex<Option<BackendError>>,

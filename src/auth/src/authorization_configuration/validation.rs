@@ -1,4 +1,4 @@
-//! What a configuration of authorizers must be (`k8s.io/apiserver/pkg/apis/apiserver/validation`, and
+//! Validation of a configuration of authorizers (`k8s.io/apiserver/pkg/apis/apiserver/validation`, and
 //! `LoadAndValidateData` of `pkg/kubeapiserver/authorizer`).
 
 use std::{path::Path as FilePath, time::Duration as StdDuration};

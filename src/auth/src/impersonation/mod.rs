@@ -22,7 +22,7 @@ use crate::authorizer::{AuthorizationRequest, Authorizer};
 /// Users of whom the mode is remembered; more start anew.
 const REMEMBERED: usize = 10_000;
 
-/// A request that somebody makes as somebody else.
+/// A request that a user makes as another user.
 #[derive(Debug, Clone, Copy)]
 pub struct ImpersonatedRequest<'a> {
     /// The user who authenticated.

@@ -37,7 +37,7 @@ pub(super) enum ImpersonationMode {
     ServiceAccount,
     /// As any other user.
     UserInfo,
-    /// As anybody, for anything.
+    /// As any user, for any request.
     Legacy,
 }
 
@@ -78,7 +78,7 @@ impl ImpersonationMode {
         }
     }
 
-    /// The verb that lets its holder act as somebody else for some requests; none if it does for all.
+    /// The verb that lets its holder act as another user for some requests; none if it does for all.
     pub(super) fn constraint(self) -> Option<String> {
         self.is_constrained().then(|| self.verb())
     }

@@ -1,4 +1,4 @@
-//! Rights to act as others, with an authorizer that is told what to allow.
+//! Rights to act as others, with an authorizer that is configured by the test.
 
 use std::{
     sync::Arc,
@@ -106,7 +106,7 @@ fn the_old_verb_is_asked_of_everything_that_is_named() {
         &user("system:serviceaccount:n:a", &[]),
         Ok(&["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED]),
     );
-    // What nobody may do is refused in the words of the first mode.
+    // Requests that are not allowed are refused in the words of the first mode.
     check(
         &[users],
         &user("jane", &["team"]),

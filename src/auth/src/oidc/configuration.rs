@@ -16,10 +16,10 @@ pub(super) struct ConfigurationFile {
     pub(super) anonymous: Option<AnonymousAuth>,
 }
 
-/// Who may come without credentials.
+/// Anonymous authentication: the paths that need no credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnonymousAuth {
-    /// True if anybody may at all.
+    /// True if it is enabled.
     pub enabled: bool,
     /// The paths for which they may; all if empty.
     pub paths: Vec<String>,

@@ -90,7 +90,7 @@ impl IdentityExpression {
     }
 }
 
-/// An expression that must be true, and what is told if it is not.
+/// An expression that must be true, and the message if it is not.
 #[derive(Debug)]
 pub(super) struct ValidationRule {
     pub(super) expression: IdentityExpression,

@@ -1,4 +1,4 @@
-//! `--oidc-…`: one issuer, told by flags.
+//! `--oidc-…`: one issuer, configured by flags.
 
 use jsonwebtoken::Algorithm;
 
@@ -59,7 +59,7 @@ impl OidcFlags {
     }
 
     fn jwt(&self) -> JwtConfiguration {
-        // Names of others than their holder are told apart by the issuer, unless a dash says that they need not be.
+        // User names other than email addresses are prefixed with the issuer, unless a dash disables the prefix.
         let prefix = match (self.username_prefix.as_str(), self.username_claim.as_str()) {
             ("-", _) | ("", "email") => String::new(),
             ("", _) => format!("{}#", self.issuer_url),

@@ -25,7 +25,7 @@ fn result(is_good: bool) -> String {
     if is_good { "success" } else { "failure" }.to_owned()
 }
 
-/// What stands for a text in labels: texts of users are neither bounded nor for everybody.
+/// The hash that stands for a text in labels: texts of users are neither bounded nor public.
 pub(super) fn hash(text: &str) -> String {
     let digest = Sha256::digest(text);
     let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -5,8 +5,8 @@
 //! file ─ configuration + strict ─► what is written ─ validation + expressions ─► AuthenticationConfiguration
 //! token ─ id_token ─► issuer ─ provider ─► signature ─ id_token ─► claims ─ mapping ─► user
 //! ```
-//! Promise: a configuration is taken as a whole or not at all; a token whose issuer nobody has named is nobody's business
-//! here; errors never show a token. Distributed claims are not followed.
+//! Promise: a configuration is taken as a whole or not at all; a token of an issuer that is not configured is left to the
+//! other authenticators; errors never show a token. Distributed claims are not followed.
 
 mod claims;
 mod configuration;
@@ -49,7 +49,7 @@ pub use self::{
     provider::OidcParts,
 };
 
-/// Why a configuration is not taken: all errors, in upstream's words.
+/// The reason that a configuration is not taken: all errors, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthenticationConfigurationError(pub String);
@@ -115,7 +115,7 @@ impl AuthenticationConfiguration {
         })
     }
 
-    /// Who may come without credentials, if it says so.
+    /// The configuration of anonymous authentication, if it has one.
     pub fn anonymous(&self) -> Option<&AnonymousAuth> {
         self.anonymous.as_ref()
     }

@@ -4,7 +4,7 @@
 //! start ─► discovery every 10 s until it succeeds ─► jwks_uri
 //! token ─► keys that are known ─► else fetched, once for all who wait, at most once a second ─► verified
 //! ```
-//! Promise: an issuer that does not answer holds up nobody but those who bring its tokens.
+//! Promise: an issuer that does not answer delays only the requests that carry its tokens.
 
 use std::{
     sync::{Arc, Weak},
@@ -45,11 +45,11 @@ pub struct OidcParts {
     pub client: Client,
     /// The time.
     pub clock: Clock,
-    /// Where discovery goes on.
+    /// The tasks that discovery runs on.
     pub tasks: Tasks,
 }
 
-/// Where an issuer is, and who is believed to be it. Issuers that are reached in the same way share what is known of them.
+/// The address of an issuer, and the trust in its certificate. Issuers that are reached in the same way share what is known of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ProviderAddress {
     pub(super) issuer: String,
@@ -66,7 +66,7 @@ pub(super) struct IssuerProvider {
     clock: Clock,
     jwks_url: ArcSwapOption<String>,
     keys: ArcSwap<Vec<VerificationKey>>,
-    /// When the keys were fetched last, well or not. Held while they are fetched.
+    /// The time of the last fetch of the keys, successful or not. Held while they are fetched.
     fetched: Mutex<Option<Instant>>,
 }
 
@@ -113,7 +113,7 @@ impl IssuerProvider {
         }
         let mut fetched = self.fetched.lock().await;
         let now = self.clock.now();
-        // Somebody else has fetched them meanwhile, or there are no other ones.
+        // Another request has fetched them meanwhile, or there are no other ones.
         let is_recent = fetched.is_some_and(|at| now.saturating_duration_since(at) < FETCH_INTERVAL);
         if Arc::ptr_eq(&known, &self.keys.load()) && !is_recent {
             *fetched = Some(now);
@@ -207,7 +207,7 @@ impl IssuerProvider {
 }
 
 impl VerificationKey {
-    /// A key of a set; none if it is of a kind that nobody signs tokens with.
+    /// A key of a set; none if it is of a kind that signs no tokens.
     fn read(value: &Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value.clone()).ok()?;
         let signs = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
@@ -223,7 +223,7 @@ impl VerificationKey {
     }
 }
 
-/// Looks for an issuer until it is found, or nobody wants it any more.
+/// Looks for an issuer until it is found, or is no longer configured.
 async fn look_for(provider: Weak<IssuerProvider>, clock: Clock) {
     loop {
         let Some(wanted) = provider.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! Configuration files are read strictly: a field that nobody knows is an error, as it would be ignored otherwise.
+//! Configuration files are read strictly: an unknown field is an error, as it would be ignored otherwise.
 
 use serde_json::{Map, Value};
 use trireme_machinery::go_text::kind_name;

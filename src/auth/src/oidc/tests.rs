@@ -1,4 +1,4 @@
-//! Configurations as users write them, and what is told of bad ones.
+//! Configurations as users write them, and the errors of bad ones.
 
 use expect_test::{Expect, expect};
 

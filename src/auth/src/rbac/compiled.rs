@@ -80,7 +80,7 @@ impl RoleRef {
 }
 
 impl CompiledSubject {
-    /// A subject of a binding in `namespace`; `None` for one that nobody can be.
+    /// A subject of a binding in `namespace`; `None` for one that no user can match.
     fn of(subject: &Value, namespace: &str) -> Option<Self> {
         let text = |field: &str| subject[field].as_str().unwrap_or_default();
         let (kind, name) = (text("kind"), text("name"));

@@ -1,4 +1,4 @@
-//! Nobody grants what they do not have: the check before roles and bindings are written
+//! No user grants permissions beyond their own: the check before roles and bindings are written
 //! (`pkg/registry/rbac/*/policybased`).
 //!
 //! The last of the mutating plugins, as in kube-apiserver, where it sits between mutating admission and the strategy. It

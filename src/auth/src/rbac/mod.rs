@@ -81,7 +81,7 @@ impl RbacAuthorizer {
     }
 }
 
-/// Reports whether a request is a probe of the server's health. The bootstrap policy opens these paths to everybody; before it
+/// Reports whether a request is a probe of the server's health. The bootstrap policy opens these paths to all clients; before it
 /// is written they must be open too, else what starts replicas by their probes never gets a quorum that could write it.
 fn is_probe(attributes: &Attributes<'_>) -> bool {
     matches!(attributes.verb, "get" | "head")

@@ -36,7 +36,7 @@ pub(super) struct RbacPolicy {
 }
 
 impl RbacPolicy {
-    /// Reports whether nobody has been granted anything: the store is fresh, or has not been loaded yet.
+    /// Reports whether there is no grant: the store is fresh, or has not been loaded yet.
     pub(super) fn has_no_bindings(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()
     }

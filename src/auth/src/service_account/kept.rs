@@ -1,5 +1,5 @@
-//! Tokens that Secrets of the type `kubernetes.io/service-account-token` keep. kube-controller-manager makes them for
-//! whoever creates such a Secret; they name no end and nobody whom they are for, and are good for as long as their Secret
+//! Tokens that Secrets of the type `kubernetes.io/service-account-token` keep. kube-controller-manager makes them
+//! when such a Secret is created; they have no expiry and no audience, and are good for as long as their Secret
 //! holds them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -10,7 +10,7 @@ use super::{INVALID_CLAIMS, INVALIDATED, ServiceAccountTokens, TokenError, accou
 
 /// In whose name they are signed, whatever the issuer of other tokens is called.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
-/// A Secret with this label does not count: nobody has used it for long.
+/// A Secret with this label does not count: it was long unused.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Returns true if a token is one of these. Another issuer may have the same name: the claims of its tokens stand

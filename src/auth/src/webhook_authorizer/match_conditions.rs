@@ -26,7 +26,7 @@ struct AccessCondition {
 }
 
 impl AccessConditions {
-    /// Compiles the expressions of `matchConditions` (`compileMatchConditions`). What is wrong is told by its place below `path`.
+    /// Compiles the expressions of `matchConditions` (`compileMatchConditions`). Errors name their place below `path`.
     pub(crate) fn compile(expressions: &[String], path: &Path<'_>, errors: &mut ErrorList) -> Self {
         let path = path.child("matchConditions");
         if expressions.len() > MAX_CONDITIONS {

@@ -30,7 +30,7 @@ use crate::{
 
 /// As kube-apiserver.
 const MOST_REMEMBERED: usize = 8192;
-/// Reviews whose texts are longer together are not remembered: somebody may want to fill the memory.
+/// Reviews whose texts are longer together are not remembered: a client may want to fill the memory.
 const MAX_REMEMBERED_BYTES: usize = 10_000;
 
 /// Settings of a webhook that authorizes.

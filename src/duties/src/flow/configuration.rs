@@ -54,7 +54,7 @@ impl FlowConfiguration {
     }
 
     async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
-        // Levels first, so that no schema is told to be dangling meanwhile.
+        // Levels first, so that no schema is reported as dangling meanwhile.
         let (levels, schemas) = (self.desired("PriorityLevelConfiguration"), self.desired("FlowSchema"));
         let [own_levels, own_schemas] = [&self.levels, &self.schemas].map(|objects| objects.under(term.fence()));
         levels.keep(&own_levels).await?;
@@ -113,7 +113,7 @@ fn annotation(object: &Value) -> Option<bool> {
 
 /// The object with what has to change, if something has to.
 fn update(current: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
-    // A suggested object without a word on it follows as long as nobody has changed its spec.
+    // A suggested object without the annotation follows as long as no user has changed its spec.
     let untouched = || current["metadata"]["generation"] == 1;
     let follows = mandatory || annotation(current).unwrap_or_else(untouched);
     let mut changed = current.clone();

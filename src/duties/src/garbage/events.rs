@@ -1,4 +1,4 @@
-//! Tells of owner references that lead into another namespace.
+//! Records events of owner references that lead into another namespace.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -73,7 +73,7 @@ impl GarbageCollector {
     }
 }
 
-/// The same for the same reference of the same object, so that it is told once for as long as events are kept.
+/// The same for the same reference of the same object, so that it is reported once for as long as events are kept.
 fn event_name(found: &FoundObject, reference: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     found.item.uid.hash(&mut hasher);

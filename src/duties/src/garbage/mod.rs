@@ -56,7 +56,7 @@ pub struct GarbageCollector {
 pub enum Suspect {
     /// An object: has it still an owner, or does its deletion wait for dependents?
     Object {
-        /// Where its resource is stored.
+        /// The key prefix of its resource.
         stored_under: Arc<str>,
         /// Its key there.
         key: ItemKey,
@@ -65,7 +65,7 @@ pub enum Suspect {
     Dependents {
         /// The uid of the owner.
         uid: Arc<str>,
-        /// When it went.
+        /// The revision of its deletion.
         revision: i64,
     },
 }
@@ -79,7 +79,7 @@ impl Suspect {
     }
 }
 
-/// Where the objects are, and on what condition they can be changed.
+/// The served resources, and the fence under which their objects are changed.
 struct GarbageContext<'a> {
     routes: &'a ApiSurface,
     fence: &'a WriteFence,
@@ -203,7 +203,7 @@ fn unless_gone(done: Result<(), ApiError>) -> Result<(), ApiError> {
 }
 
 impl GarbageCollector {
-    /// Works on all resources that the director knows; tells of bad references in `events`.
+    /// Works on all resources that the director knows; records bad references in `events`.
     pub fn new(director: DirectorHandle, events: RegistryHandle) -> Self {
         Self {
             director,

@@ -28,9 +28,9 @@ enum OwnerState {
     Waiting(FoundObject),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
-    /// The owner is of a kind that is not served, or cannot be read. It cannot be told whether it is there.
+    /// The owner is of a kind that is not served, or cannot be read. Its existence is unknown.
     Unknown,
-    /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
+    /// An object in a namespace, named by an object in none. Its existence is unknown.
     Misplaced,
 }
 
@@ -103,7 +103,7 @@ impl Owners {
         })
     }
 
-    /// The references that lead out of the object's namespace, as far as can be told without looking further.
+    /// The references that lead out of the object's namespace, as far as they show it themselves.
     pub(super) fn suspicious(&self) -> impl Iterator<Item = &Value> {
         let suspicious = |owner: &OwnerState| matches!(owner, OwnerState::Misplaced | OwnerState::Absent);
         self.all

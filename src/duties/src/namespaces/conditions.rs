@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The state of a namespace's content during its deletion.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Why content could not be deleted.
+    /// The reasons that content could not be deleted.
     pub(super) failures: Vec<String>,
     /// `pods.` or `deployments.apps`, and how many of them are left.
     pub(super) remaining: BTreeMap<String, usize>,

@@ -1,7 +1,7 @@
 //! Brings the addresses and ports that are reserved in line with the services that have them (there the controllers
 //! `ipallocator-repair-controller` and `portallocator-repair-controller`).
 //!
-//! A replica that dies between a reservation and the write of the service leaves a reservation that nobody gives back, and
+//! A replica that dies between a reservation and the write of the service leaves a reservation that is not released, and
 //! an etcd that another server wrote may lack some. Without this duty the range of addresses gets smaller with every
 //! crash.
 
@@ -28,7 +28,7 @@ use trireme_registry::{
 use self::suspects::{Reserved, Suspects};
 use crate::{LeaseTenure, Reconciler, SERVER};
 
-/// Whoever makes the `IPAddress` objects of services puts this label on them; others are users' own.
+/// The allocator of services' addresses puts this label on its `IPAddress` objects; others are users' own.
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
 
 /// Reservations by their holders, and the ranges that they lie in.
@@ -146,7 +146,7 @@ impl RepairReservations {
             ..DeleteOptions::default()
         };
         match self.addresses.under(fence).delete_with("", name, options).await {
-            // Another one of this name: somebody has given it back and somebody has taken it.
+            // Another one of this name: it was released and taken again.
             Err(error) if error.reason == Reason::Conflict => Ok(()),
             other => other,
         }

@@ -18,7 +18,7 @@ pub(super) enum Reserved {
 
 /// The reservations without a service, as the holder of one lease has seen them.
 ///
-/// A service that is being made has its reservations before it is stored, so one look does not tell. It takes looks for
+/// A service that is being made has its reservations before it is stored, so one look proves nothing. It takes looks for
 /// as long as no request lasts, without one in between that found the service.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
@@ -27,8 +27,8 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// Takes in what a look has found; gives back what has been found for so long. What the holder of another lease has
-    /// seen does not count: nobody has looked in between.
+    /// Takes in what a look has found; returns what has been found for `patience`. What the holder of another lease has
+    /// seen does not count: there was a gap in between.
     pub(super) fn found(
         &mut self,
         token: FencingToken,

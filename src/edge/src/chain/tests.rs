@@ -27,7 +27,7 @@ use crate::{exchange::CurrentExchange, state::ChainState};
 mod audit;
 mod slow_requests;
 
-/// Lets masters do everything, and everybody read the public paths.
+/// Lets masters do everything, and all users read the public paths.
 struct PublicPaths;
 
 impl Authorizer for PublicPaths {

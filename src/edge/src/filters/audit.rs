@@ -152,7 +152,7 @@ fn source_ips(exchange: &Exchange, request: &Request) -> Vec<String> {
     ips.iter().map(ToString::to_string).collect()
 }
 
-/// Records the end of an answer that is streamed, when it is dropped: nobody waits for that any more.
+/// Records the end of an answer that is streamed, when it is dropped: no request waits for that any more.
 struct EndOfStream(Rc<Exchange>);
 
 impl Drop for EndOfStream {

@@ -1,4 +1,4 @@
-//! Gives the request a name and tells it to the client in `Audit-Id`.
+//! Gives the request an id and returns it to the client in `Audit-Id`.
 
 use actix_http::{HttpMessage, Request};
 use actix_web::{HttpResponse, http::header::HeaderName, http::header::HeaderValue};

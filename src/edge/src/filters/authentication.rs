@@ -20,11 +20,12 @@ use crate::{
 const EXTRA_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
 
-/// Sets the exchange's user, and takes out of the request what has told who asks: nobody is to see it or to believe it later.
+/// Sets the exchange's user, and removes the credentials and the identity headers from the request: no later stage is to see or trust
+/// them.
 ///
 /// # Errors
-/// 401 for credentials that are bad. A request with none that are known comes from nobody, if such requests are admitted: what
-/// that may do is the authorizer's business.
+/// 401 for credentials that are bad. A request without known ones is anonymous, if such requests are admitted: its permissions
+/// are the authorizer's business.
 pub(crate) async fn authenticate(
     state: &ChainState,
     exchange: &Exchange,
@@ -138,7 +139,7 @@ fn basic(header: &str) -> Option<String> {
     String::from_utf8(decoded.ok()?).ok()
 }
 
-/// Tells whether a token stands behind one space too many.
+/// Reports whether a token stands behind one space too many.
 fn has_extra_space(header: &str) -> bool {
     let mut parts = header.trim().splitn(3, ' ');
     let is_bearer = parts.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));

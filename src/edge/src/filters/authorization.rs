@@ -36,7 +36,7 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange, request: 
     }
 }
 
-/// Tells the audit log of a decision.
+/// Notes a decision for the audit log.
 fn annotate(exchange: &Exchange, decision: &Decision) {
     let (word, why) = match decision {
         Decision::Allow(why) => ("allow", why.as_str()),

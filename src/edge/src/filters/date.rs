@@ -19,7 +19,7 @@ thread_local! {
     static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
 }
 
-/// Writes the date, unless the answer is somebody else's and has one.
+/// Writes the date, unless the answer is another server's and has one.
 pub(crate) fn set(clock: &Clock, response: &mut HttpResponse) {
     if response.headers().contains_key(DATE) {
         return;

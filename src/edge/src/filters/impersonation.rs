@@ -1,4 +1,4 @@
-//! Requests in the name of somebody else: who may do that goes on as that user.
+//! Requests in the name of another user: a user who may do that goes on as the other.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! While the server finishes what runs, tells clients to go elsewhere, if it was told to (`--shutdown-send-retry-after`). Probes are answered to the end.
+//! While the server finishes running requests, answers new ones with 429 and `Retry-After`, if configured
+//! (`--shutdown-send-retry-after`). Probes are answered to the end.
 
 use trireme_machinery::{ApiError, Reason};
 

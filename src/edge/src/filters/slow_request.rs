@@ -1,6 +1,6 @@
-//! Tells in the log of a request that took long, and where its time went, as kube-apiserver's traces do.
+//! Logs requests that took long, with the time of their steps, as kube-apiserver's traces do.
 //!
-//! Neither headers nor the body are told of, and of the query only parameters of the API: others may hold tokens.
+//! Neither headers nor the body are logged, and of the query only parameters of the API: others may hold tokens.
 
 use std::{fmt::Write, time::Duration};
 
@@ -35,7 +35,7 @@ const PARAMETERS: [&str; 19] = [
 /// Logs a request that is done, with its steps.
 pub(crate) fn tell(exchange: &Exchange, status: StatusCode, bytes: u64, took: Duration) {
     let info = &exchange.info;
-    // The path of an object is told by its parts: what follows a `proxy` is another server's and may hold anything.
+    // The path of an object is logged by its parts: what follows a `proxy` is another server's and may hold anything.
     let path = if info.is_resource { "" } else { info.path() };
     tracing::info!(
         target: "trireme_edge::slow",

@@ -10,7 +10,7 @@ use crate::{
     respond::HandlerResult,
 };
 
-/// Does what the body says and tells of it by what was made of it, or by a `Status`.
+/// Does what the body says and answers with the resulting object, or with a `Status`.
 pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
     let offered = OfferedForms {
         tables: false,

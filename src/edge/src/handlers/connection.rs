@@ -1,4 +1,4 @@
-//! Requests that are for somebody behind an object, such as a pod's kubelet.
+//! Requests that are for a backend of an object, such as a pod's kubelet.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     status::{self, not_implemented},
 };
 
-/// Finds out whom the request is for. Nobody can be asked yet, so that is where it ends.
+/// Finds the backend that the request is for. No backend can be reached yet, so it ends there.
 pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     let registry = &call.route.registry;
     let info = registry.info().clone();

@@ -6,7 +6,7 @@ use trireme_registry::{request::DeleteCollectionRequest, versions};
 use super::{ResourceCall, delete, list, list_query};
 use crate::{negotiation::Produces, respond::HandlerResult};
 
-/// Deletes what is selected, and tells of it by a list.
+/// Deletes the selected objects, and answers with their list.
 pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let shape = list::ListShape::negotiate(&call.exchange, Produces::Documents, call.offered())?;
     let info = call.route.registry.info();

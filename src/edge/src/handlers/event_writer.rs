@@ -88,7 +88,7 @@ impl EventWriter {
         Some((out, true))
     }
 
-    /// The event that tells of an error, which is the last one.
+    /// The event of an error, which is the last one.
     pub(super) fn error(&self, error: &ApiError) -> Bytes {
         let status = status::object(error);
         let ty = wire::meta_type(self.types, "Status");

@@ -55,7 +55,7 @@ pub(crate) struct ResourceCall {
 }
 
 impl ResourceCall {
-    /// Where it goes.
+    /// The object or collection that it is for.
     pub(crate) fn target(&self) -> Target {
         let info = &self.exchange.info;
         let namespaced = self.route.registry.info().namespaced;

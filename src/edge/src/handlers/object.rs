@@ -176,7 +176,7 @@ pub(super) fn revision_of(item: &Item) -> Object {
     metadata
 }
 
-/// The `Status` that tells of a deletion.
+/// The `Status` of a deletion.
 pub(super) fn deleted(call: &ResourceCall, item: &Item) -> Value {
     let resource = &call.route.registry.info().resource;
     let mut details = Object::new();

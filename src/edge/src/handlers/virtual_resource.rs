@@ -1,4 +1,4 @@
-//! Requests for resources that nobody stores: the handler of the resource answers, and this shows the answer.
+//! Requests for resources that are not stored: the handler of the resource answers, and this shows the answer.
 
 use std::sync::Arc;
 

@@ -71,7 +71,7 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let ending = ending.unwrap_or_default();
     let events = match watcher {
         Ok(watcher) => events(watcher, writer, &ending).left_stream(),
-        // Told within the stream, as by kube-apiserver: some clients list anew only if they read it there.
+        // Reported within the stream, as by kube-apiserver: some clients list anew only if they read it there.
         Err(error) if error.reason == Reason::Expired || starts_with_state && error.reason == Reason::Timeout => {
             stream::once(future::ready(vec![writer.error(&error)])).right_stream()
         }

@@ -1,4 +1,4 @@
-//! `SelfSubjectAccessReview`, `SubjectAccessReview` and `LocalSubjectAccessReview`: may somebody do something
+//! `SelfSubjectAccessReview`, `SubjectAccessReview` and `LocalSubjectAccessReview`: may a user do something
 //! (`kubectl auth can-i`)?
 
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Asks the authorizer. The answer is what was sent, with the decision as its status.
 ///
 /// # Errors
-/// 422 for a review that asks nothing, or of nobody.
+/// 422 for a review that asks nothing, or names no user.
 pub(super) async fn review(
     reviewers: &Reviewers,
     asking: &UserInfo,

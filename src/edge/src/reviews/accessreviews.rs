@@ -1,4 +1,4 @@
-//! The three reviews of access: of oneself, of anybody, and of anybody in a namespace.
+//! The three reviews of access: of oneself, of any user, and of any user in a namespace.
 
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -25,9 +25,9 @@ fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
 /// The subject of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewSubject {
-    /// Of who asks: `SelfSubjectAccessReview`.
+    /// The user who asks: `SelfSubjectAccessReview`.
     Own,
-    /// Of whoever it names: `SubjectAccessReview`.
+    /// The user that it names: `SubjectAccessReview`.
     Any,
     /// The same, in one namespace: `LocalSubjectAccessReview`.
     InNamespace,

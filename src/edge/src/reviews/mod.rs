@@ -43,7 +43,7 @@ pub struct Reviewers {
 /// The kind of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Review {
-    /// May somebody do something?
+    /// May a user do something?
     Access(ReviewSubject),
     /// SelfSubjectRulesReview
     Rules,

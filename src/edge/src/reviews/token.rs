@@ -1,6 +1,6 @@
 //! `TokenReview`: whose token is this? Asked by those who let users in by this server's word.
 //!
-//! A bad token is an answer, not a failure: the request is the one of whoever asks.
+//! A bad token is an answer, not a failure: the user who asks is another one.
 
 use serde_json::{Value, json};
 use trireme_machinery::ApiError;

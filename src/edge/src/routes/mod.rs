@@ -1,6 +1,6 @@
 //! Which path goes to which handler.
 //!
-//! Paths of objects are told from others by what [`crate::request_info`] made of them, once, so that it is the authorized
+//! Paths of objects are distinguished from others by what [`crate::request_info`] made of them, once, so that it is the authorized
 //! request that is carried out. They are matched by their first segment and a guard, as a pattern with variables is a
 //! regular expression: a tenth of what the server does for a GET.
 

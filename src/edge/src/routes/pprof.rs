@@ -18,7 +18,7 @@ use crate::{
 
 /// The time of a profile that does not say so, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
-/// A profile is kept in memory, and nobody else can take one meanwhile.
+/// A profile is kept in memory, and no other can be taken meanwhile.
 const MOST_SECONDS: u64 = 300;
 
 /// Entries of Go's index that this one has not, with the reason.

@@ -29,7 +29,7 @@ use trireme_registry::{ProxiedVersion, request::UserInfo};
 
 use crate::{api::EdgeShared, exchange::Exchange, query::Query, respond};
 
-/// What clients ask of a version before anything else is answered within this time.
+/// The timeout of discovery requests, which clients make before anything else.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The user that asks other servers for their OpenAPI documents.
 const AGGREGATOR: &str = "system:aggregator";

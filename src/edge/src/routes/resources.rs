@@ -136,7 +136,7 @@ fn call(
 }
 
 /// Reports whether a request has a namespace if the resource is namespaced, and has none otherwise. kube-apiserver passes
-/// other requests for custom resources on, to where nobody answers.
+/// other requests for custom resources on, to a handler that answers 404.
 fn is_in_scope(info: &RequestInfo, definition: &ResourceDefinition) -> bool {
     let has_namespace = !info.namespace().is_empty();
     let across_namespaces = matches!(info.verb, RequestVerb::Resource(Verb::List | Verb::Watch));

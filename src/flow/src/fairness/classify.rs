@@ -142,7 +142,7 @@ fn is_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// A pattern that ends in `/*` matches all below it.
+/// A pattern matches its path and all below it (`matchPolicyRuleNonResourceURL`); one that ends in `/*` what is below alone.
 fn is_path(pattern: &str, path: &str) -> bool {
     match pattern.strip_suffix(ALL) {
         Some("") => true,

@@ -1,4 +1,4 @@
-//! The tables under `/debug/api_priority_and_fairness`.
+//! The tables under `/debug/api_priority_and_fairness` (`apf_controller_debug.go`).
 
 use std::{
     fmt::{self, Write as _},
@@ -24,7 +24,7 @@ pub enum FlowDump {
     PriorityLevels,
     /// `dump_queues`
     Queues,
-    /// `dump_requests`: those that wait; those that are worked on are in no queue.
+    /// `dump_requests`: those that wait, and those that are worked on.
     Requests,
     /// `dump_requests?includeRequestDetails`: the same with who asks for what.
     RequestDetails,

@@ -195,8 +195,8 @@ impl PriorityAndFairness {
         }
     }
 
-    /// Takes seats in the flow's level, and waits for them in its queue if the level has queues. `describe` says who
-    /// asks for what, for the dumps; it is called only if the request waits.
+    /// Takes seats in the flow's level, and waits for them in its queue if the level has queues. `details` says who
+    /// asks for what, for the dumps.
     ///
     /// # Errors
     /// [`Full`] if there are none in time.

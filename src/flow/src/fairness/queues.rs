@@ -35,7 +35,7 @@ impl Executing {
         self.seats.fetch_add(seats, Ordering::AcqRel);
     }
 
-    /// A request has ended after so long.
+    /// A request with so many initial seats has ended after so long. Its seats are given back apart from that.
     pub(crate) fn end(&self, seats: u32, took: Duration) {
         let excess = nanos(took)
             .saturating_sub(nanos(SERVICE_TIME))

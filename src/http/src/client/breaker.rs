@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The parts of the window; a call is forgotten between 9/10 of the window and the whole window after its end.
 const BUCKETS: usize = 10;
 
-/// When a breaker opens, and for how long.
+/// The condition on which a breaker opens, and the time that it stays open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// The time that results are counted for.
@@ -95,7 +95,7 @@ pub(super) struct Breaker {
     /// The number of the newest bucket since `origin`.
     newest: u64,
     state: BreakerState,
-    /// When the next probe is admitted, while open.
+    /// The time at which the next probe is admitted, while open.
     open_until: Instant,
     cooldown: Duration,
     /// Counts changes of state.
@@ -172,7 +172,7 @@ impl Breaker {
         self.must_open().then(|| self.open(now))
     }
 
-    /// Forgets a call whose result nobody will learn. After a probe the next call is one.
+    /// Forgets a call that was dropped before its result. After a probe the next call is one.
     pub(super) fn cancel(&mut self, now: Instant, admission: AdmittedCall) {
         if admission.is_probe && admission.generation == self.generation {
             self.change(BreakerState::Open);

@@ -1,6 +1,6 @@
 //! One connection to a server: TCP, TLS, and HTTP/1.1 or HTTP/2 on it.
 //!
-//! The pool is built on these; whoever must control how many there are, such as a load generator, uses them directly.
+//! The pool is built on these; a caller that must control their number, such as a load generator, uses them directly.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -139,12 +139,12 @@ impl Connection {
         Ok((Self { sender, server }, driver))
     }
 
-    /// Tells whether HTTP/2 is spoken.
+    /// Reports whether HTTP/2 is spoken.
     pub fn is_http2(&self) -> bool {
         matches!(self.sender, Sender::Http2(_))
     }
 
-    /// Tells whether requests can still be sent.
+    /// Reports whether requests can still be sent.
     pub fn is_open(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => !sender.is_closed(),
@@ -275,7 +275,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
-/// A connection without HTTP on it, for whoever paces every byte himself.
+/// A connection without HTTP on it, for callers that pace every byte themselves.
 ///
 /// # Errors
 /// As [`Connection::open`].

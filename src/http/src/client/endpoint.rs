@@ -75,7 +75,7 @@ impl Endpoint {
         self.port
     }
 
-    /// Tells whether connections are made over TLS.
+    /// Reports whether connections are made over TLS.
     pub fn is_secure(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }

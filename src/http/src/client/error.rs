@@ -1,10 +1,10 @@
-//! Why a call has no answer.
+//! The reasons that a call has no answer.
 
 use std::{io, time::Duration};
 
 use super::endpoint::Endpoint;
 
-/// Why a call has no answer. Names the endpoint, never what was sent.
+/// The reason that a call has no answer. Names the endpoint, never what was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address or the request cannot be written as HTTP.
@@ -15,7 +15,7 @@ pub enum ClientError {
     BreakerOpen {
         /// The endpoint.
         endpoint: String,
-        /// When to come again.
+        /// The time after which to try again.
         retry_after: Duration,
     },
     /// There is no connection to the endpoint.
@@ -77,7 +77,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Tells whether the server surely has not processed the request, so that it may be sent again whatever it does.
+    /// Reports whether the server surely has not processed the request, so that it may be sent again whatever it does.
     pub fn surely_not_processed(&self) -> bool {
         match self {
             Self::Address(_)
@@ -90,7 +90,7 @@ impl ClientError {
         }
     }
 
-    /// The error as Go's `net/http` would tell it, after the method and the address: what users of webhooks read.
+    /// The error as Go's `net/http` would word it, after the method and the address: what users of webhooks read.
     pub fn as_net_http(&self, endpoint: &Endpoint) -> String {
         let (host, port) = endpoint.dial();
         match self {
@@ -144,7 +144,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Tells whether a server surely has not looked at the request: it was still in the sender's queue, or the server said so.
+/// Reports whether a server surely has not looked at the request: it was still in the sender's queue, or the server said so.
 pub(super) fn is_unsent(error: &hyper::Error) -> bool {
     let refused = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<h2::Error>())

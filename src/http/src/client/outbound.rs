@@ -32,7 +32,7 @@ pub struct ClientSettings {
     pub idle_timeout: Duration,
     /// HTTP/2: calls that share a connection. Servers allow 100 and more.
     pub streams_per_connection: usize,
-    /// When to leave an endpoint alone; `None` never does.
+    /// The circuit breaker of each endpoint; `None` for none.
     pub breaker: Option<BreakerSettings>,
     /// The settings of connections.
     pub connection: ConnectionSettings,
@@ -311,7 +311,7 @@ fn class(status: StatusCode) -> &'static str {
     }
 }
 
-/// Ends idle connections, and forgets endpoints that nobody calls, as long as there is a client.
+/// Ends idle connections, and forgets endpoints without calls, as long as there is a client.
 async fn expire_while_used(inner: Weak<Inner>, clock: Clock, period: Duration) {
     loop {
         clock.sleep(period).await;

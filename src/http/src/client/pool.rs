@@ -67,7 +67,7 @@ struct ConnectionUsage {
 /// A connection for one call.
 pub(super) struct ConnectionLease {
     pub(super) connection: Connection,
-    /// True if it has served a call before: it may have ended without anybody having noticed.
+    /// True if it has served a call before: it may have ended unnoticed.
     pub(super) is_reused: bool,
     share: Option<SharedSlot>,
 }
@@ -260,7 +260,7 @@ impl Pool {
                 match opened {
                     Ok((connection, driver)) => {
                         let _open = open;
-                        // Nobody may want it any more: then it ends at once.
+                        // No call may want it any more: then it ends at once.
                         drop(connected.send(Ok(connection)));
                         driver.await;
                     }
@@ -341,7 +341,7 @@ impl PooledConnections {
 }
 
 impl Admitted<'_> {
-    /// Tells the breaker what became of the call.
+    /// Reports the call's outcome to the breaker.
     pub(super) fn record(mut self, result: CallResult) {
         let (Some(breaker), Some(admission)) = (&self.pool.breaker, self.admission.take()) else {
             return;

@@ -26,7 +26,7 @@ pub struct RemoteServer {
     authorization: Option<HeaderValue>,
 }
 
-/// Why a server cannot be called.
+/// The reason that a server cannot be called.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteServerError {
     /// The address is none.
@@ -109,7 +109,7 @@ impl RemoteServer {
     /// Posts JSON, says how long there is time for an answer, and waits for all of it.
     ///
     /// # Errors
-    /// [`ClientError`], to be told by [`Self::failure`].
+    /// [`ClientError`], to be worded by [`Self::failure`].
     pub async fn post(
         &self,
         client: &Client,

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::connection::Protocols;
 
-/// Which servers are believed.
+/// The servers that are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Trust {
     /// Those that the machine trusts.
@@ -50,7 +50,7 @@ pub struct TlsOptions {
     pub identity: Option<ClientIdentity>,
 }
 
-/// Why TLS options cannot be used.
+/// The reason that TLS options cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TlsOptionsError {
     /// The CA bundle holds no certificate or a broken one.

@@ -37,7 +37,7 @@ pub(super) async fn run(
         () = lifecycle.closing().cancelled() => {}
         () = acceptor.accept_all(&listener) => {}
     }
-    // A listener that closes resets the connections that nobody has accepted, and what their clients have sent by then.
+    // A listener that closes resets the connections that are not accepted yet, and what their clients have sent by then.
     if tokio::time::timeout(LAST_PATIENCE, acceptor.accept_queued(listener))
         .await
         .is_err()

@@ -46,7 +46,7 @@ pub enum BadHead {
 /// Bytes of a request's body that are thrown away after the answer is known; larger rests end the connection.
 const UNREAD_BYTES: usize = 16 * 1024 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(5);
-/// A client that sends nothing for so long waits for its answer.
+/// A client that sends nothing for this time waits for its answer.
 const UNREAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// A request's body, kept beside the request so that what the handler did not read can be read after it.
@@ -56,7 +56,7 @@ impl Unread {
     /// Reads on to the end. A connection that is closed while its client still sends loses the answer on its way: the
     /// client would see a reset instead of the 401 or 413.
     pub(super) async fn discard(self) {
-        // Nobody but us has it, unless the answer itself is still reading it.
+        // There is no other holder, unless the answer itself is still reading it.
         let ours = |body: &Rc<RefCell<Incoming>>| Rc::strong_count(body) == 1 && !body.borrow().is_end_stream();
         let Some(body) = self.0.filter(ours) else { return };
         let mut rest = IncomingStream(body);

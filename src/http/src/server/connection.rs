@@ -84,7 +84,7 @@ pub(super) async fn serve<H: Handler>(
     }
 }
 
-/// The connection, and the certificate of whoever is at its other end.
+/// The connection, and the client's certificate.
 type Connected = (TlsStream<TcpStream>, Option<ClientCertificate>);
 
 async fn shake_hands(socket: std::net::TcpStream, settings: &ServingSettings) -> std::io::Result<Connected> {

@@ -42,7 +42,7 @@ struct Cork<T> {
     held: BytesMut,
     /// Something has been written since the last flush.
     unflushed: bool,
-    /// Why a flush failed. Told by the next read or write, which is how the connection learns of it.
+    /// The error of a failed flush. Returned by the next read or write, which is how the connection learns of it.
     failed: Option<io::Error>,
 }
 
@@ -54,10 +54,10 @@ pub(super) struct Turns<'a, C, T> {
     others: Arc<Others>,
 }
 
-/// When the stream is flushed.
+/// The time at which the stream is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flush {
-    /// When there is something to flush.
+    /// As soon as there is something to flush.
     NotYet,
     /// After the others.
     AfterOthers,

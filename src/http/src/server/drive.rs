@@ -19,14 +19,14 @@ use super::{
     lifecycle::{ConnectionEnding, ServerLifecycle},
 };
 
-/// A connection that can be told to end after its running requests.
+/// A connection that can be asked to end after its running requests.
 pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
     /// Takes no new requests from here on.
     fn finish(self: Pin<&mut Self>);
 }
 
 /// Runs a connection of HTTP/1.1. When the server stops or it is sent off, it is closed once it has been quiet for
-/// `linger`; whoever answers on it says `Connection: close` from when it is told to leave.
+/// `linger`; answers on it say `Connection: close` from then on.
 pub(super) async fn http1<C: Graceful>(
     mut connection: Pin<&mut C>,
     phase: &ConnectionPhase,
@@ -53,8 +53,8 @@ pub(super) async fn http1<C: Graceful>(
     finish(connection, lifecycle).await
 }
 
-/// Runs a connection of HTTP/2; it gets GOAWAY when it is told to leave. One that has only just come gets the answer to
-/// its first request before: while a balancer does not know yet, its next connection may lead here again.
+/// Runs a connection of HTTP/2; it gets GOAWAY when it is to leave. One that has only just come gets the answer to
+/// its first request before: while a balancer does not know yet, its next connection may come here again.
 pub(super) async fn http2<C: Graceful>(
     mut connection: Pin<&mut C>,
     first_request: Rc<Notify>,

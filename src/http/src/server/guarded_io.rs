@@ -26,7 +26,7 @@ pub(super) struct ConnectionPhase {
     doing: Cell<IoActivity>,
     /// True if there is anything of the head that is being read.
     begun: Cell<bool>,
-    /// When the last request was answered, or the connection began.
+    /// The time at which the last request was answered, or the connection began.
     since: Cell<Instant>,
     two_lengths: Cell<bool>,
 }
@@ -59,7 +59,7 @@ impl ConnectionPhase {
         Serving(Rc::clone(phase))
     }
 
-    /// Waits until no request has been answered, nor one begun, for so long.
+    /// Waits until no request has been answered, nor one begun, for `patience`.
     pub(super) async fn quiet(&self, patience: Duration) {
         loop {
             let is_quiet = self.doing.get() != IoActivity::Serving && !self.begun.get();

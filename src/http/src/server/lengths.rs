@@ -19,7 +19,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Looks at the next bytes. Tells whether the head has both headers.
+    /// Looks at the next bytes. Reports whether the head has both headers.
     pub(super) fn see(&mut self, bytes: &[u8]) -> bool {
         for &byte in bytes {
             if self.complete {

@@ -1,4 +1,4 @@
-//! The stages of a server's end, and what a single connection is told of its own.
+//! The stages of a server's end, and the signals that a single connection gets.
 //!
 //! ```text
 //! serving ── leave() ──► leaving ── stop() ──► stopping ── close() ──► closing ── cut_off() ──► gone
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! From `leave` on clients learn with their next answer (HTTP/1.1) or at once (HTTP/2) that they should come again by
-//! another connection. Until `close` the server takes connections and answers every request, also those of whoever looks
-//! after its health: a balancer that found the port closed would cut what still runs.
+//! another connection. Until `close` the server takes connections and answers every request, also those of health
+//! checks: a balancer that found the port closed would cut what still runs.
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ use std::sync::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells of the stages; clones are the same server's. Stages only ever advance.
+/// The signals of the stages; clones are the same server's. Stages only ever advance.
 #[derive(Debug, Clone, Default)]
 pub struct ServerLifecycle {
     leaving: CancellationToken,
@@ -49,7 +49,7 @@ impl ServerLifecycle {
         self.leaving.cancel();
     }
 
-    /// From now on new requests are told to come again elsewhere.
+    /// From now on new requests are refused, to be sent again to another server.
     pub fn refuse(&self) {
         self.leave();
         self.refusing.cancel();
@@ -142,12 +142,12 @@ impl ConnectionEnding {
         self.quiet.cancel();
     }
 
-    /// Reports whether the client is to be told.
+    /// Reports whether the client is to be asked to leave.
     pub(super) fn is_leaving(&self) -> bool {
         self.leave.is_cancelled()
     }
 
-    /// Fires when the client is to be told.
+    /// Fires when the client is to be asked to leave.
     pub(super) fn leaving(&self) -> &CancellationToken {
         &self.leave
     }

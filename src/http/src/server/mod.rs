@@ -5,7 +5,7 @@
 //! http-N      ── TLS handshake ─► hyper http1 | http2 ─► bridge ─► Handler (filter chain ─► App) ─► bridge ─► hyper
 //! ```
 //!
-//! Why hyper drives the connections and not actix-web's own server: `docs/adr/0001-http-connections.md`. Called by
+//! The reasons for hyper and against actix-web's own server: `docs/adr/0001-http-connections.md`. Called by
 //! the edge, by tests and by the example that measures its floor. Promise: every wait for a client is bounded,
 //! and a shutdown lets running requests finish.
 
@@ -47,7 +47,7 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// Between two looks at what runs, at the end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Where to listen and how long to wait for clients.
+/// The address to listen on, and the timeouts for clients.
 #[derive(Clone)]
 pub struct ServerConfig {
     /// The address; port 0 takes a free one.
@@ -97,7 +97,7 @@ impl Default for ConnectionLimits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(90),
             write_stall_timeout: Duration::from_secs(60),
-            // Clients that are busy send their next one well within it, and nobody waits for the end much longer.
+            // Clients that are busy send their next one well within it, and the end comes not much later.
             linger: Duration::from_secs(1),
             // A handshake costs about 1 ms of CPU: more than this many could not finish in time anyway.
             pending_handshakes: 1024,
@@ -198,8 +198,8 @@ impl RunningServer {
         &self.connections
     }
 
-    /// Waits until all requests are answered that do not last as long as they like, at most for so long. Connections are
-    /// taken meanwhile; what comes over them is answered that it should go elsewhere.
+    /// Waits until all requests are answered that do not last as long as they like, at most for `patience`. Connections are
+    /// taken meanwhile; their requests are refused, to be sent elsewhere.
     pub async fn refuse_until_answered(&self, patience: Duration) {
         self.lifecycle.refuse();
         let answered = async {

@@ -2,7 +2,7 @@
 //!
 //! Such a client takes what the connection itself has to say, so [`super::guarded_io`] sees nothing wrong, while its
 //! requests hold their seats. An answer counts as stalled while there is something of it that hyper does not fetch.
-//! What hyper has fetched is in its hands: of an answer in one piece only the very beginning is waited for here.
+//! Data that hyper has fetched is out of reach: of an answer in one piece only the very beginning is waited for here.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -28,7 +28,7 @@ impl Stalls {
         fetching
     }
 
-    /// Waits until an answer has not been fetched for so long.
+    /// Waits until an answer has not been fetched for `patience`.
     pub(super) async fn too_long(&self, patience: Duration) {
         // Each look finds what has waited for between one and one and a half times as long.
         while !self.waited(patience) {

@@ -38,7 +38,7 @@ pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// Those who stand for clients.
     clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// Those who stand for proxies that tell in headers who asks.
+    /// The CAs of proxies that name the user in headers.
     proxies: Option<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -48,7 +48,7 @@ pub struct ServerTls {
 pub struct TrustedCas<'a, T> {
     /// Those of clients.
     pub clients: &'a [T],
-    /// Those of proxies that tell in headers who asks.
+    /// The CAs of proxies that name the user in headers.
     pub proxies: &'a [T],
 }
 
@@ -89,7 +89,7 @@ fn judge(cas: &Arc<dyn ClientCertVerifier>, shown: &[CertificateDer<'_>]) -> Opt
 }
 
 /// Takes any certificate whose key the client holds: one that is not trusted is answered with 401, which a client can
-/// read and a load balancer can tell from a replica that is broken, and a valid token beside it counts.
+/// read and a load balancer can distinguish from a replica that is broken, and a valid token beside it counts.
 #[derive(Debug)]
 struct JudgedAfterwards(Arc<dyn ClientCertVerifier>);
 
@@ -134,7 +134,7 @@ impl ClientCertVerifier for JudgedAfterwards {
     }
 }
 
-/// Why TLS settings cannot be used.
+/// The reason that TLS settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The certificate file holds no certificate or a broken one.

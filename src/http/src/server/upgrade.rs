@@ -47,7 +47,7 @@ impl Upgrade {
     }
 }
 
-/// Where an HTTP/1.1 connection keeps the upgrade that its last request was answered with.
+/// The upgrade that the last request of an HTTP/1.1 connection was answered with.
 #[derive(Default)]
 pub(super) struct UpgradeSlot(Cell<Option<Upgrade>>);
 

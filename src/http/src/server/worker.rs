@@ -93,7 +93,7 @@ where
             });
             let mut connections = JoinSet::new();
             let mut accepting = true;
-            // The acceptor goes when the server stops; whoever it has let in by then is served.
+            // The acceptor goes when the server stops; connections accepted by then are served.
             while accepting || !connections.is_empty() {
                 tokio::select! {
                     biased;

@@ -82,7 +82,7 @@ impl Raw {
     }
 }
 
-/// Reports whether somebody else is still served.
+/// Reports whether another client is still served.
 async fn serves_others(server: &Server) -> bool {
     let mut client = server.client("h2").await.expect("connects");
     client.send(get("/hello")).await.is_ok()

@@ -97,7 +97,7 @@ impl Server {
         );
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
-            // One, so that what it has done with one connection tells what it has done with those before.
+            // One, so that what it has done with one connection shows what it has done with those before.
             workers: 1,
             tls: Arc::new(tls.expect("these are PEM texts")),
             limits,
@@ -374,7 +374,7 @@ impl Client {
         sent.await
     }
 
-    /// Sends requests until the client has been told to send no more.
+    /// Sends requests until the client gets GOAWAY.
     pub(super) async fn until_goaway(&mut self) {
         while self.send(get("/hello")).await.is_ok() {
             tokio::task::yield_now().await;

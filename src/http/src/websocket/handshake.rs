@@ -24,7 +24,7 @@ pub struct Handshake {
     protocol: Option<String>,
 }
 
-/// Why a request for a WebSocket is refused.
+/// The reason that a request for a WebSocket is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Not the version that is spoken here.
@@ -42,8 +42,8 @@ pub enum Refused {
 }
 
 impl Handshake {
-    /// Reads a request; `None` if it asks for no WebSocket. Subprotocols that `is_hidden` says are for somebody else
-    /// count as not offered.
+    /// Reads a request; `None` if it asks for no WebSocket. Subprotocols for which `is_hidden` holds count as not
+    /// offered.
     ///
     /// # Errors
     /// If it does and cannot have it.

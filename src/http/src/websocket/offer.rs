@@ -2,7 +2,7 @@
 
 use actix_http::header::{self, HeaderMap};
 
-/// Tells whether a request asks for a WebSocket.
+/// Reports whether a request asks for a WebSocket.
 pub fn is_offered(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         let values = headers.get_all(name).filter_map(|value| value.to_str().ok());

@@ -59,7 +59,7 @@ impl ExpressionScope {
                 errors.push(Error::required(&at, "expression is not specified"));
                 continue;
             }
-            // What does not compile is told once, not wherever it is spoken of.
+            // A compilation error is reported once, not at each use of the expression.
             let output = match cel::compile(&self.environment(true), expression) {
                 Ok(output) => output,
                 Err(error) => {

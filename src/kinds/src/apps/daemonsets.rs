@@ -30,7 +30,7 @@ use crate::{
 const SPEC: &str = "io.k8s.api.apps.v1.DaemonSetSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DaemonSetStatus";
 const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
-/// Where the number of the template's changes stands; clients of the first versions had a field for it.
+/// The annotation with the number of the template's changes; clients of the first versions had a field for it.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The kind's parts.

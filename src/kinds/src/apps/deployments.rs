@@ -31,7 +31,7 @@ use crate::{
 
 const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
-/// Where the revision to go back to stands; clients of the first versions had a field for it.
+/// The annotation with the revision to go back to; clients of the first versions had a field for it.
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// The kind's parts.

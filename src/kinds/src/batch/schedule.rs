@@ -82,7 +82,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
         .or_else(|| schedule.strip_prefix("CRON_TZ="));
     let Some(after) = after else { return Ok(schedule) };
     let Some((zone, rest)) = after.split_once(' ') else {
-        // The parser panics on it, and Kubernetes tells of the panic.
+        // The parser panics on it, and Kubernetes reports the panic.
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };
     check_zone(zone).map_err(|why| format!("provided bad location {zone}: {why}"))?;

@@ -1,6 +1,6 @@
 //! CertificateSigningRequests (`pkg/registry/certificates/certificates`).
 //!
-//! Who may approve and sign is checked where requests are authorized.
+//! The right to approve and sign is checked where requests are authorized.
 
 use std::time::Duration;
 
@@ -322,7 +322,7 @@ fn validate_signer_name(signer: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Tells of the first part of a dotted name that is not good.
+/// Reports the first part of a dotted name that is not valid.
 fn validate_name_parts(path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>, errors: &mut ErrorList) {
     let parts = name.split('.').map(|part| (part, check(part)));
     if let Some((part, messages)) = parts.into_iter().find(|(_, messages)| !messages.is_empty()) {

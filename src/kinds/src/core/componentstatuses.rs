@@ -1,4 +1,4 @@
-//! ComponentStatuses (`pkg/registry/core/componentstatus`): what a look at the other components says, kept by nobody.
+//! ComponentStatuses (`pkg/registry/core/componentstatus`): the result of a look at the other components, which is not stored.
 
 use serde_json::Value;
 use trireme_registry::Strategy;

@@ -239,7 +239,7 @@ fn count(event: &Value) -> i64 {
     if event.get("series").is_some_and(Value::is_object) {
         return integer_at(event, "/series/count").unwrap_or(0);
     }
-    // Events that are told once have no count in the newer form.
+    // Events that occur once have no count in the newer form.
     integer_at(event, "/count").filter(|count| *count != 0).unwrap_or(1)
 }
 

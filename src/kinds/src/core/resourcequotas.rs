@@ -135,7 +135,7 @@ fn validate_resource_list(fields: &Value, list: &str, path: &Path<'_>, errors: &
     }
 }
 
-/// Returns true if what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
+/// Returns true if what is in a scope can be counted by a resource; of resources that are not the quotas' own this is unknown.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         _ if !is_standard_for_quotas(resource) => true,

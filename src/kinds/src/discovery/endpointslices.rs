@@ -243,7 +243,7 @@ fn validate_fully_qualified_domain_name(address: &str, path: &Path<'_>) -> Optio
     Some(Error::invalid_str(path, shown, &detail))
 }
 
-/// An address of the other family is told of at the list, not at its place in it, as Kubernetes does.
+/// An address of the other family is reported at the list, not at its place in it, as Kubernetes does.
 fn validate_address_family(address: &str, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let is_v4 = names::parse_ip_sloppy(address).map(|ip| ip.is_ipv4());
     match (kind, is_v4) {

@@ -21,7 +21,7 @@ const LOCALHOST: &str = "localhost/";
 /// The path that Kubernetes prints for an error of a pod as a whole.
 pub(crate) const WHOLE_POD: Path<'static> = Path::new("[]");
 
-/// Kubelets make mirror pods of what they run without being asked; they show it, and cannot be told anything.
+/// Kubelets make mirror pods of what they run without being asked; they only show it, and take no instructions through it.
 pub(crate) fn is_mirror(metadata: &Value) -> bool {
     annotation(metadata, MIRROR).is_some()
 }

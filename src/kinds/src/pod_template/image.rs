@@ -53,7 +53,7 @@ fn with_domain(image: &str) -> String {
     format!("{domain}/{library}{path}")
 }
 
-/// What stands before the first slash is a host if it looks like one.
+/// Reports whether the part before the first slash looks like a host.
 fn is_domain(first: &str) -> bool {
     first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase)
 }

@@ -22,7 +22,7 @@ fn paths_by_name<'a>(container: &'a Value, list: &str, path: &str) -> BTreeMap<&
         .collect()
 }
 
-/// Where file systems are mounted (`ValidateVolumeMounts`).
+/// Validates the mounts of file systems (`ValidateVolumeMounts`).
 pub(super) fn validate_volume_mounts(
     container: &Value,
     volumes: &Volumes<'_>,
@@ -91,7 +91,7 @@ fn validate_volume_mount(container: &Value, mount: &Value, list: &Path<'_>, at: 
     one_of_if_set(mount, list, "recursiveReadOnly", &RECURSIVE_READ_ONLY, errors);
 }
 
-/// Where raw devices appear (`ValidateVolumeDevices`).
+/// Validates the paths of raw devices (`ValidateVolumeDevices`).
 pub(super) fn validate_volume_devices(
     container: &Value,
     volumes: &Volumes<'_>,

@@ -24,7 +24,7 @@ pub(crate) fn may_lose_unhealthy(budget: &Value) -> bool {
     text_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)
 }
 
-/// The answer while nobody knows what the budget allows.
+/// The answer while the budget's status is not computed yet.
 pub(crate) fn not_processed(name: &str) -> ApiError {
     let text = format!("The disruption budget {name} is still being processed by the server.");
     ApiError::new(Reason::TooManyRequests, REFUSED)
@@ -35,7 +35,7 @@ pub(crate) fn not_processed(name: &str) -> ApiError {
 /// Takes one disruption, for `pod`.
 ///
 /// # Errors
-/// 429 if none is left or nobody knows, 403 if the budget's status cannot be right.
+/// 429 if none is left or the status is outdated, 403 if the budget's status cannot be right.
 pub(crate) fn charge(budget: &mut Value, pod: &str, now: Timestamp) -> Result<(), ApiError> {
     let name = text_at(budget, "/metadata/name").to_owned();
     if counter(budget, "observedGeneration") < integer_at(budget, "/metadata/generation").unwrap_or(0) {

@@ -1,6 +1,6 @@
 //! RoleBindings and ClusterRoleBindings (`pkg/registry/rbac/rolebinding`, `pkg/registry/rbac/clusterrolebinding`).
 //!
-//! That nobody binds what they do not have is checked where requests are authorized, not here.
+//! That users bind only permissions that they have is checked where requests are authorized, not here.
 
 use serde_json::Value;
 use trireme_machinery::{

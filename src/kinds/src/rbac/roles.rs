@@ -1,6 +1,6 @@
 //! Roles and ClusterRoles (`pkg/registry/rbac/role`, `pkg/registry/rbac/clusterrole`).
 //!
-//! That nobody grants what they do not have is checked where requests are authorized, not here.
+//! That users grant only permissions that they have is checked where requests are authorized, not here.
 
 use serde_json::Value;
 use trireme_machinery::{

@@ -1,5 +1,5 @@
 //! Lists that are checked item by item, as upstream's `validateSlice`, `validateSet` and `validateMap` do: one that is
-//! too long is only told to be that.
+//! too long is only reported as that.
 
 use std::collections::HashSet;
 
@@ -52,7 +52,7 @@ pub(super) fn validate_set(
     }
 }
 
-/// The key of items that are told apart by a text field.
+/// The key of items that are identified by a text field.
 pub(super) fn by(name: &'static str) -> impl Fn(&Value) -> Value {
     move |item| item.get(name).cloned().unwrap_or_else(|| "".into())
 }

@@ -85,7 +85,7 @@ impl Strategy for VolumeAttachments {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
+        // Kubernetes validates the object by itself and again as a change, and reports both.
         let mut errors = validate_volume_attachment(new);
         errors.extend(validate_volume_attachment(new));
         if new.get("spec") != old.get("spec") {

@@ -195,7 +195,7 @@ fn paths(text: &str, fields: &Fields) -> Vec<Literal> {
     all.filter(|literal| is_name(&literal.path)).collect()
 }
 
-/// Tells names and paths from other texts in the same positions, such as the names of labels.
+/// Distinguishes names and paths from other texts in the same positions, such as the names of labels.
 fn is_name(path: &str) -> bool {
     !path.is_empty()
         && path

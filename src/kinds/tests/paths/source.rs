@@ -143,7 +143,7 @@ impl Call {
     }
 }
 
-/// Tells whether a text inside these brackets names a field.
+/// Reports whether a text inside these brackets names a field.
 fn is_path(calls: &[Call], after: Option<&Token>) -> bool {
     let Some(inner) = calls.last() else { return false };
     let outer = calls
@@ -158,7 +158,7 @@ fn is_path(calls: &[Call], after: Option<&Token>) -> bool {
     }
 }
 
-/// Tells whether `PrintedShape::` stands at a position: the end of a row of a printed struct.
+/// Reports whether `PrintedShape::` stands at a position: the end of a row of a printed struct.
 fn is_shape(tokens: &[(usize, Token)], at: usize) -> bool {
     matches!(tokens.get(at), Some((_, Token::Word(word))) if word == "PrintedShape")
 }

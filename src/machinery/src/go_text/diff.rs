@@ -128,7 +128,7 @@ fn push_same(steps: &mut Vec<Stretch>, block: Block) {
     }
 }
 
-/// Where each line stands in the new text; in long texts without the lines that are everywhere.
+/// The positions of each line in the new text; in long texts without the lines that are everywhere.
 fn places(new: &[String]) -> HashMap<&str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, line) in new.iter().enumerate() {

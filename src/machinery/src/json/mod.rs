@@ -2,7 +2,7 @@
 //!
 //! The decoder is iterative and strict: its error texts are those of Go's `encoding/json`, duplicate keys are
 //! reported with their paths, nesting deeper than [`MAX_DEPTH`] is refused. It does not bound the size of the input;
-//! whoever reads the body does. Integers of 64 bits are exact, all other numbers are doubles. Invalid UTF-8 and lone
+//! the reader of the body does. Integers of 64 bits are exact, all other numbers are doubles. Invalid UTF-8 and lone
 //! surrogates become U+FFFD, as in Go, since clients may have stored such objects elsewhere already.
 
 mod decode;
@@ -32,7 +32,7 @@ pub struct DecodedDocument {
     pub duplicates: Vec<String>,
 }
 
-/// Why the input is not an acceptable JSON document, in Go's words.
+/// The reason that the input is not an acceptable JSON document, in Go's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// The input ends within a value, or is empty.
@@ -43,7 +43,7 @@ pub enum JsonError {
     Unexpected {
         /// The character, quoted as Go quotes it.
         character: String,
-        /// Where it stood, such as `looking for beginning of value`.
+        /// The place where it stood, such as `looking for beginning of value`.
         place: &'static str,
     },
     /// The input nests deeper than [`MAX_DEPTH`].

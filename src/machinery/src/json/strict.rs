@@ -33,8 +33,8 @@ impl fmt::Display for StrictError {
     }
 }
 
-/// The errors of a JSON document in its own order. As in Go nothing is told of what is within an unknown field, nor that
-/// there are two of it.
+/// The errors of a JSON document in its own order. As in Go nothing is reported below an unknown field, nor that there
+/// are two of it.
 pub fn strict_errors(input: &[u8], duplicates: Vec<String>, unknown: Vec<String>) -> Vec<StrictError> {
     let duplicates = duplicates.into_iter().map(StrictError::Duplicate);
     if unknown.is_empty() {

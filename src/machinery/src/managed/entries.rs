@@ -137,7 +137,7 @@ impl Managers {
         (!entries.is_empty()).then_some(Value::Array(entries))
     }
 
-    /// True if nobody manages a field.
+    /// True if no field has a manager.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

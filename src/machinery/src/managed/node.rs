@@ -139,7 +139,7 @@ impl<'s> SchemaNode<'s> {
         }
     }
 
-    /// The value of a key that an item leaves out. OpenAPI tells that what Go always writes is zero by default.
+    /// The value of a key that an item leaves out. In OpenAPI a field that Go always writes is zero by default.
     fn key_default(self, key: &str) -> Option<Value> {
         match self.normal() {
             Self::Struct(types, id) | Self::Granular(types, id) => {

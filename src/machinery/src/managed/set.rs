@@ -11,7 +11,7 @@ use crate::Object;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet(Vec<(PathElement, SetEntry)>);
 
-/// What a set has at and below a path.
+/// The part of a set at and below a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SetEntry {
     pub(super) is_member: bool,
@@ -81,7 +81,7 @@ impl FieldSet {
         self.0.is_empty()
     }
 
-    /// Adds a path; the empty one names the whole object, which nobody owns.
+    /// Adds a path; the empty one names the whole object, which has no owner.
     pub fn insert(&mut self, path: &[PathElement]) {
         if let Some((element, rest)) = path.split_first() {
             let mut entry = SetEntry {

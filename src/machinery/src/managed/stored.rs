@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Notes in `entries` an update from `old` to `new`, both in `id`'s version, at `time`, if it changes fields that `id` owns
-/// already and nobody else does. Otherwise, and where there are several versions, it is `None` and nothing has changed:
+/// already and no other manager does. Otherwise, and where there are several versions, it is `None` and nothing has changed:
 /// [`Managers::update`](super::Managers::update) has the whole of the rules.
 pub fn update_owned(
     entries: &mut Value,

@@ -1,4 +1,4 @@
-//! Who owns what after an update or an apply (`merge.Updater` with the managers that kube-apiserver puts around it).
+//! Field ownership after an update or an apply (`merge.Updater` with the managers that kube-apiserver puts around it).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -131,7 +131,7 @@ impl Managers {
         Ok(comparisons.remove(version).flatten().unwrap_or_default())
     }
 
-    /// Takes out of a merged object what its applier applied last but does not any more, and nobody else owns.
+    /// Takes out of a merged object what its applier applied last but does not any more, and no other manager owns.
     fn prune(&self, versions: &dyn ManagedVersions, merged: Value, last: &OwnedFields, version: &str) -> Value {
         let Some(at_last) = versions.convert(&merged, &last.version) else {
             return merged;
@@ -204,7 +204,7 @@ static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
     nobodys
 });
 
-/// The fields without those of the metadata that nobody owns.
+/// The fields without those of the metadata that have no owner.
 pub(super) fn stripped(fields: FieldSet) -> FieldSet {
     fields.difference(&NOBODYS)
 }

@@ -1,7 +1,7 @@
 //! IP addresses and CIDR blocks, as strictly and as leniently as Kubernetes has read them over time.
 //!
 //! *Sloppy* is what old objects may hold: octets with leading zeros (read as decimal), IPv4-mapped IPv6.
-//! What is written anew must be strict; newer fields must also be in canonical form.
+//! New values must be strict; newer fields must also be in canonical form.
 
 use crate::go_text::quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

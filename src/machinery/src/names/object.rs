@@ -23,7 +23,7 @@ pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&completed(name, prefix))
 }
 
-/// Kinds whose names are validated declaratively (`k8s-long-name`): a DNS name, whose length is told in bytes.
+/// Kinds whose names are validated declaratively (`k8s-long-name`): a DNS name, whose length is given in bytes.
 pub fn name_is_long_name(name: &str, prefix: bool) -> Vec<String> {
     let name = completed(name, prefix);
     if name.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {

@@ -16,7 +16,7 @@ pub fn decode_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
         .ok_or_else(no_patch)
 }
 
-/// Decodes the body of a strategic merge patch, whose errors kube-apiserver tells without an introduction.
+/// Decodes the body of a strategic merge patch, whose errors kube-apiserver reports without an introduction.
 pub fn decode_strategic_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
     decode_document(body)
         .map_err(PatchError::bad_request)?

@@ -12,7 +12,7 @@ pub use merge::{decode_merge_patch, decode_strategic_merge_patch, merge_patch};
 
 use crate::{ApiError, ErrorDetails, Reason};
 
-/// Why a patch could not be applied, in the words of the reference server.
+/// The reason that a patch could not be applied, in the words of the reference server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatchError {

@@ -1,4 +1,4 @@
-//! What stands around messages: envelopes, lists and the frames of watches, put together of messages that are encoded already.
+//! The framing of messages: envelopes, lists and the frames of watches, put together of messages that are encoded already.
 //!
 //! An object's message is the same in all three, so that who has it once need not encode it again.
 
@@ -16,9 +16,9 @@ pub const FRAME_LENGTH_BYTES: usize = 4;
 pub struct EventFrame {
     /// The length of the rest in four bytes, most significant first, and the message `WatchEvent{type, object{raw}}`.
     pub bytes: Vec<u8>,
-    /// Where the object in its envelope begins; it ends with the frame.
+    /// The place where the object in its envelope begins; it ends with the frame.
     pub object: usize,
-    /// Where the object's message is in the envelope.
+    /// The range of the object's message in the envelope.
     pub message: Range<usize>,
 }
 
@@ -53,7 +53,7 @@ pub fn item_head(length: usize) -> Vec<u8> {
     writer.out
 }
 
-/// Makes the frame that tells of an event of `event_type` and the object in it.
+/// Makes the frame of an event of `event_type` and the object in it.
 pub fn event_frame(event_type: &str, api_version: &str, kind: &str, message: &[u8]) -> EventFrame {
     let envelope = envelope_head(api_version, kind, message.len());
     let object_length = envelope.len() + message.len() + ENVELOPE_END.len();
@@ -79,7 +79,7 @@ pub fn event_frame(event_type: &str, api_version: &str, kind: &str, message: &[u
     EventFrame { bytes, object, message }
 }
 
-/// Where an object's message holds its metadata, key and length included: the message of a `PartialObjectMetadata`. `None`
+/// The range of the metadata in an object's message, key and length included: the message of a `PartialObjectMetadata`. `None`
 /// if it does not begin with them.
 pub fn metadata_field(message: &[u8]) -> Option<Range<usize>> {
     let first = WireReader::new(message).next().ok().flatten()?;

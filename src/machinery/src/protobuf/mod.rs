@@ -1,8 +1,8 @@
 //! Protobuf as Kubernetes' clients send and read it: an envelope that names the kind, and in it the object.
 //!
 //! [`envelope`] opens a body, [`decode`] reads the object by its type's tags and gives the tree that JSON would have
-//! given; [`crate::schema::decode`] then checks and normalises it like any other. Unknown tags are skipped, as there is
-//! no telling what they are. [`encode()`] goes the other way. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
+//! given; [`crate::schema::decode`] then checks and normalises it like any other. Unknown tags are skipped, as their
+//! types are unknown. [`encode()`] goes the other way. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
 //! input panics or makes more than a small multiple of its own size.
 
 mod any;
@@ -31,7 +31,7 @@ pub const MAX_DEPTH: usize = 128;
 /// The prefix of each body.
 const PREFIX: &[u8] = b"k8s\0";
 
-/// Why the input cannot be read, in Go's words where Go has any.
+/// The reason that the input cannot be read, in Go's words where Go has any.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProtobufError {
     /// There is no input.

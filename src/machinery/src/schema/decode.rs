@@ -42,7 +42,7 @@ pub fn decode(table: &TypeTable, ty: TypeId, value: Value) -> Result<Decoded, De
 }
 
 /// The same, but lists and maps that are always written stand there as empty as they were sent until [`void_empty`] makes
-/// them null: whoever sent them owns them.
+/// them null: the manager that sent them owns them.
 ///
 /// # Errors
 /// As [`decode`].
@@ -63,7 +63,7 @@ pub fn decode_with_empty(table: &TypeTable, ty: TypeId, mut value: Value) -> Res
     }
 }
 
-/// The value found in the place of another, as Go's two decoders tell it.
+/// The value found in the place of another, as Go's two decoders name it.
 struct FoundValue {
     found: String,
     restored: String,

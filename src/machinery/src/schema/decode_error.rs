@@ -1,4 +1,4 @@
-//! Why a value is not of its type, in the words of Go's JSON decoder.
+//! The reason that a value is not of its type, in the words of Go's JSON decoder.
 
 use crate::{
     quantity::QuantityError,
@@ -20,7 +20,7 @@ pub enum DecodeError {
         path: String,
         /// Go's name for the expected type.
         go_type: String,
-        /// The same error, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] words it.
         restored: String,
     },
     /// The document as a whole is not an object.
@@ -30,7 +30,7 @@ pub enum DecodeError {
         found: String,
         /// Go's name for the expected type.
         go_type: String,
-        /// The same error, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] words it.
         restored: String,
     },
     /// Neither a schema nor a flag in a field of a schema that holds one of the two.

@@ -1,4 +1,4 @@
-//! Where the decoder stands: a chain of links on the stack, from which the two notations of Kubernetes' messages are
+//! The position of the decoder: a chain of links on the stack, from which the two notations of Kubernetes' messages are
 //! made once there is something to say.
 
 use super::types::{Field, TypeId, TypeTable};

@@ -49,7 +49,7 @@ fn within(decoder: &mut Decoder<'_>, shape: &Shape, owner: TypeId, value: &mut V
     }
 }
 
-/// The error as the field's own decoder tells it, seen from the decoder of the whole document.
+/// The error as the field's own decoder words it, seen from the decoder of the whole document.
 fn rewrapped(error: DecodeError, owner: &str, above: &str) -> DecodeError {
     match error {
         DecodeError::Field {

@@ -99,7 +99,7 @@ pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
         Shape::List { .. } | Shape::String(StringFormat::Bytes) => return format!("cannot restore slice from {found}"),
         scalar => self::go_type(scalar),
     };
-    // Go can convert these, though nobody wants what comes of it.
+    // Go can convert these, though the result is of no use.
     match (found, wanted) {
         ("int64", "string" | "int32") | ("float64", "int32" | "int64") => {
             format!("cannot convert {found} to {go_type}")

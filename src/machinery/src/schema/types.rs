@@ -37,7 +37,7 @@ pub(super) struct TypePlan {
 pub(crate) struct WireField {
     /// The tags on the way to the field, a byte each, outermost first and followed by zeroes.
     pub(crate) path: u32,
-    /// How many of them there are.
+    /// The number of them.
     pub(crate) tags: u32,
     /// The field's position in its type.
     pub(crate) position: usize,
@@ -197,7 +197,7 @@ impl TypeTable {
         id
     }
 
-    /// Says what Go calls the type of a field where the shape does not tell, such as `types.UID` for `uid` or
+    /// Says what Go calls the type of a field where the shape does not show it, such as `types.UID` for `uid` or
     /// `[]v1.FinalizerName` for `finalizers`; only messages about values of a wrong type show it.
     pub fn name_go_type(&mut self, id: TypeId, field: &str, go_type: &str) {
         self.go_types.insert((id, field.to_owned()), go_type.to_owned());

@@ -16,7 +16,7 @@ pub use object_form::{
     validate_labels,
 };
 
-/// Why a selector cannot be used; the text is for the client.
+/// The reason that a selector cannot be used; the text is for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);

@@ -63,8 +63,8 @@ fn expressions(selector: &Object) -> impl Iterator<Item = MatchExpression<'_>> {
     items.into_iter().flatten().map(MatchExpression::of)
 }
 
-/// Checks requirements on labels that stand in a list of their own. An operator that is not known passes: whoever sent it
-/// may be newer.
+/// Checks requirements on labels that stand in a list of their own. An operator that is not known passes: the client may
+/// be newer.
 pub fn validate_label_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     for (index, expression) in requirements.iter().map(MatchExpression::of).enumerate() {

@@ -4,7 +4,7 @@ use crate::go_text::quote_bytes;
 
 use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
 
-/// Why a text is no time.
+/// The reason that a text is no time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
     /// A part is missing or malformed.

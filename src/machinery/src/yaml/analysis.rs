@@ -9,7 +9,7 @@ pub(super) struct Analysis {
     pub(super) literal: bool,
 }
 
-/// Where spaces and line breaks stand in a text.
+/// The spaces and line breaks of a text.
 #[derive(Default)]
 struct Spacing {
     space_at_start: bool,

@@ -353,7 +353,7 @@ fn tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
     )))
 }
 
-/// Tells an error as Go's library tells it: without context, and without the line if it is the first.
+/// Words an error as Go's library does: without context, and without the line if it is the first.
 fn scan_error(error: &ScanError) -> YamlError {
     let info = error.info();
     let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {
@@ -372,7 +372,7 @@ fn scan_error(error: &ScanError) -> YamlError {
         }
         text => (text, text.starts_with("did not find expected")),
     };
-    // Lines count from 1 here and from 0 there; what the parser finds wrong is told one line less.
+    // Lines count from 1 here and from 0 there; an error of the parser is reported one line less.
     let line = error.marker().line();
     match line {
         0 | 1 => malformed(problem),

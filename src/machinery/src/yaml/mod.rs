@@ -17,7 +17,7 @@ use crate::json::DecodedDocument;
 /// The number of bytes of values anchors may hold and aliases may repeat, all together. Real manifests use none or few.
 pub const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Why the input is not an acceptable YAML document.
+/// The reason that the input is not an acceptable YAML document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// The text is malformed or uses what is not supported.
@@ -30,7 +30,7 @@ pub enum YamlError {
 
 /// Decodes the first document; an empty one is null.
 ///
-/// The duplicates are told by line, `line 8: key "a" already set in map`; the last value counts.
+/// The duplicates are reported by line, `line 8: key "a" already set in map`; the last value counts.
 pub fn decode(input: &[u8]) -> Result<DecodedDocument, YamlError> {
     let text =
         std::str::from_utf8(input).map_err(|_| YamlError::Malformed("invalid leading UTF-8 octet".to_owned()))?;

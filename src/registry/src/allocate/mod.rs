@@ -25,19 +25,19 @@ pub struct HeldAddresses {
     pub ports: Vec<u16>,
 }
 
-/// Why nothing was allocated.
+/// The reason that nothing was allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError {
-    /// The wanted address or port is held by somebody else.
+    /// The wanted address or port is held by another object.
     #[error("provided IP is already allocated")]
     AddressTaken,
-    /// The wanted port is held by somebody else.
+    /// The wanted port is held by another object.
     #[error("provided port is already allocated")]
     PortTaken,
     /// The wanted address is in none of the ranges that may be used now.
     #[error("the provided network does not match the current range")]
     OtherNetwork,
-    /// The same, as a dry run tells it.
+    /// The same, as a dry run reports it.
     #[error("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")]
     AddressOutside {
         /// The address.

@@ -138,7 +138,7 @@ impl DefinedRanges {
     }
 }
 
-/// Returns true if a range may be used: unless somebody says that it may not, or it is being deleted.
+/// Returns true if a range may be used: unless its `Ready` condition says that it may not, or it is being deleted.
 fn is_ready(object: &Value) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();

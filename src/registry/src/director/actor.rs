@@ -22,7 +22,7 @@ type ChangeReply = Reply<Result<(), DirectorError>>;
 pub(super) struct Director {
     parts: Arc<ServingParts>,
     is_busy: bool,
-    /// How often a resource has gone on with other actors than before.
+    /// The number of times that a resource's actors were replaced.
     replaced: u64,
     waiting: VecDeque<(ServingChange, ChangeReply)>,
 }
@@ -148,7 +148,7 @@ impl Director {
             };
             return Ok((prepared, vec![now]));
         }
-        // The actors of before run until nobody is led to them any more.
+        // The actors of before run until no request is routed to them any more.
         self.replaced += 1;
         let name = format!("{}#{}", definition.resource, self.replaced);
         let now = Arc::new(self.start_stored(definition, name)?);

@@ -28,7 +28,7 @@ use crate::{
     watch_cache::OwnedWatchCache,
 };
 
-/// Why a resource cannot be served.
+/// The reason that a resource cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectorError {
     /// It is served already, or another resource is stored where it would be.
@@ -134,7 +134,7 @@ impl ServingParts {
 
 /// The parts that the composition root hands over to have resources served.
 pub struct Registries {
-    /// Where the actors run.
+    /// The system that the actors run on.
     pub system: ActorSystem,
     /// The one store of all resources.
     pub store: Arc<dyn Storage>,

@@ -1,7 +1,7 @@
 //! The director: learns resources as they come, change and go, and publishes the API surface.
 //!
-//! Called by the composition root with the built-in resources, and by whoever serves custom ones; everybody else only
-//! reads the surface, and asks nothing else what exists. Promise: a surface is whole, each change takes effect in it at
+//! Called by the composition root with the built-in resources, and by the installer of custom ones; all others only
+//! read the surface, and nothing else says what exists. Promise: a surface is whole, each change takes effect in it at
 //! once, and a route in it leads to something that answers or says why it cannot yet.
 
 mod access;

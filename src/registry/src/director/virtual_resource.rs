@@ -13,7 +13,7 @@ use crate::{
     subresource::SubresourceCreated,
 };
 
-/// Answers requests for a resource that nobody stores: reviews, bindings, component statuses. Its definition says which
+/// Answers requests for a resource that is not stored: reviews, bindings, component statuses. Its definition says which
 /// verbs are served; the others are never called.
 pub trait VirtualResource: Send + Sync + 'static {
     /// Answers a POST.

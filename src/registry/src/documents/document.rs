@@ -11,17 +11,17 @@ use sha2::{Digest as _, Sha512};
 pub struct Document {
     /// The bytes.
     pub body: Bytes,
-    /// Upper-case hexadecimal SHA-512 by which clients tell whether they have it: ETag, and `hash` of OpenAPI URLs.
+    /// Upper-case hexadecimal SHA-512 by which clients see whether they have it: ETag, and `hash` of OpenAPI URLs.
     pub hash: String,
 }
 
 impl Document {
-    /// A document of compact JSON, told apart by its contents.
+    /// A document of compact JSON, identified by its contents.
     pub fn of(value: &Value) -> Self {
         Self::new(value.to_string().into_bytes())
     }
 
-    /// A document that is told apart by its contents.
+    /// A document that is identified by its contents.
     pub fn new(body: Vec<u8>) -> Self {
         Self {
             hash: hex(&Sha512::digest(&body)),

@@ -1,4 +1,4 @@
-//! The documents that tell clients what is served: discovery and OpenAPI, rendered from definitions.
+//! The documents of what is served: discovery and OpenAPI, rendered from definitions.
 //!
 //! The director makes [`Documents`] anew whenever resources come, change or go. Nothing is rendered before a client asks;
 //! a group version whose resources are the same as before keeps what has been rendered of it. The order in which the
@@ -28,7 +28,7 @@ use crate::{
 /// The documents of a set of resources.
 pub struct Documents {
     versions: BTreeMap<GroupVersion, Arc<VersionEntry>>,
-    /// What other servers answer for, also in place of `versions`.
+    /// The versions that other servers answer for, also in place of `versions`.
     proxied: ProxiedVersions,
     /// In the order of discovery.
     groups: Vec<GroupEntry>,

@@ -68,7 +68,7 @@ impl KeyLocks {
     }
 }
 
-/// Why the actor of a resource could not be started.
+/// The reason that the actor of a resource could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// It could not be spawned.
@@ -110,7 +110,7 @@ impl HeldKey {
         Ok(true)
     }
 
-    /// Lets go of the key: somebody else may write it now.
+    /// Releases the key: another writer may lock it now.
     pub(crate) fn release(&mut self) {
         self.guard = None;
     }

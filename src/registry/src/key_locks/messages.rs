@@ -28,12 +28,12 @@ impl KeyGuard {
         (guard, released)
     }
 
-    /// The object as the last holder left it, if somebody waited for it.
+    /// The object as the last holder left it, if a writer waited for it.
     pub(super) fn latest(&self) -> Option<Arc<Item>> {
         self.latest.clone()
     }
 
-    /// Notes the object as it is left for the next holder; none, if it is gone or nobody knows.
+    /// Notes the object as it is left for the next holder; none, if it is gone or unknown.
     pub(super) fn leave(&mut self, latest: Option<Arc<Item>>) {
         self.latest = latest;
     }
@@ -42,7 +42,7 @@ impl KeyGuard {
 impl Drop for KeyGuard {
     fn drop(&mut self) {
         if let Some(released) = self.released.take() {
-            // If the actor was rebuilt meanwhile, nobody is next.
+            // If the actor was rebuilt meanwhile, there is no next holder.
             let _ = released.send(self.latest.take());
         }
     }

@@ -1,11 +1,11 @@
 //! The order of writes per key: the actor of a registry.
 //!
 //! Writes that start from the object as it is (update, patch, delete) hold their key's guard while they compute and
-//! commit: a hot key's writes queue here instead of fighting each other with compare-and-put in the store. Nobody holds a
-//! guard while it waits for admission; what the wait has made stale is found when the key is locked again for the commit.
+//! commit: a hot key's writes queue here instead of fighting each other with compare-and-put in the store. No write holds
+//! a guard while it waits for admission; what the wait has made stale is found when the key is locked again for the commit.
 //! Creates need no guard, since the store decides who was first.
 //!
-//! The guard is about fairness, not about correctness: the store compares revisions whoever holds it.
+//! The guard is about fairness, not about correctness: the store compares revisions in any case.
 
 mod actor;
 mod handle;

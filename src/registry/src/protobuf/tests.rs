@@ -40,7 +40,7 @@ fn widgets() -> ResourceDefinition {
     info
 }
 
-/// Where bytes are in memory.
+/// The addresses of bytes in memory.
 fn place(bytes: &Bytes) -> std::ops::Range<usize> {
     let start = bytes.as_ptr() as usize;
     start..start + bytes.len()

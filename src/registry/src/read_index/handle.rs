@@ -34,7 +34,7 @@ impl Latest {
 #[derive(Debug)]
 pub(super) struct ReadIndexShared {
     rounds: watch::Sender<(Rounds, Latest)>,
-    /// The highest round that somebody waits for.
+    /// The highest round that a reader waits for.
     wanted: AtomicU64,
     /// The store has shown that it answers without waiting: asking it is cheaper than sharing the answer.
     immediate: AtomicBool,
@@ -55,7 +55,7 @@ impl ReadIndexShared {
         let mut begins = false;
         self.rounds.send_if_modified(|(rounds, _)| {
             begins = rounds.begin(wanted);
-            // Who waits waits for an end, so nobody is woken.
+            // Readers wait for an end, so none is woken.
             false
         });
         begins
@@ -123,7 +123,7 @@ impl ReadIndexHandle {
         let mut rounds = self.shared.rounds.subscribe();
         let mine = rounds.borrow().0.next();
         if self.shared.wanted.fetch_max(mine, Ordering::SeqCst) < mine {
-            // Whoever raised it to this round has told the actor, which looks again after each round and at its start.
+            // The reader that raised it to this round has notified the actor, which looks again after each round and at its start.
             // A note can only fail while the actor starts.
             let _ = self.notes.tell(Look);
         }

@@ -3,7 +3,7 @@
 use trireme_actors::Message;
 use trireme_storage::{Revision, StorageError};
 
-/// Somebody waits for a round that has not begun. Carries nothing: what is wanted stands in the shared counter.
+/// A reader waits for a round that has not begun. Carries nothing: what is wanted stands in the shared counter.
 pub(super) struct Look;
 
 impl Message for Look {

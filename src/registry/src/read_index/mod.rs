@@ -2,7 +2,7 @@
 //!
 //! All readers that wait share one read of the store's revision, as Raft's read index does: a reader joins the next
 //! round, never the one under way, whose answer may be older than a write the reader knows of. Every reader of a
-//! resource asks here; nobody else.
+//! resource asks here, and nothing else does.
 
 mod actor;
 mod handle;

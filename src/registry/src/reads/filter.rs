@@ -1,4 +1,4 @@
-//! Which objects a list or watch is about: where to look, whom to listen to, what to let through.
+//! The objects that a list or watch is about: the range to read, the topic to subscribe to, the filter.
 
 use std::{
     ops::{Bound, RangeBounds as _},

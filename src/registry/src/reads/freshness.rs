@@ -27,7 +27,7 @@ pub(crate) struct Fresh {
     pub(crate) revision: Revision,
 }
 
-/// Why a wait for freshness ended.
+/// The reason that a wait for freshness ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Late {
     /// The cache was never loaded.
@@ -36,7 +36,7 @@ pub(crate) enum Late {
     At(Revision),
 }
 
-/// Tells how far one cache is on the clock of its store. Cheap to clone.
+/// The revision that one cache has reached. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct CacheProgress {
     cache: WatchCacheHandle,

@@ -27,7 +27,7 @@ pub struct ListPage {
     pub items: Vec<Arc<Item>>,
     /// The revision of which they are the exact state.
     pub revision: Revision,
-    /// Where the next page begins, if there is one.
+    /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
     /// The number of objects that follow, where that is known.
     pub remaining: Option<u64>,
@@ -36,7 +36,7 @@ pub struct ListPage {
 /// The objects to put on a page.
 pub(super) struct PageRequest<'a> {
     pub(super) filter: &'a Filter,
-    /// Where to begin, relative to the collection.
+    /// The key to begin at, relative to the collection.
     pub(super) start: Option<&'a str>,
     /// 0 is no limit.
     pub(super) limit: usize,

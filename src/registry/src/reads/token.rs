@@ -28,7 +28,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Where a page begins.
+/// The position at which a page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Continuation {
     /// The first key that may be on the page, relative to the collection.

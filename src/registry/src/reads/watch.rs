@@ -2,7 +2,7 @@
 //!
 //! A watcher holds no queue. It first sends the state it started from (if asked to), then reads the shared log up to its
 //! end, then waits on its topic. If it falls behind what the topic keeps it goes back to the log; if it falls behind
-//! the log, too, it ends with 410, and the client lists again. Events are told apart by their sequence, so that nothing
+//! the log, too, it ends with 410, and the client lists again. Events are identified by their sequence, so that nothing
 //! is sent twice or left out on the way between the three.
 
 use std::{
@@ -37,7 +37,7 @@ const LOOK_AT_ONCE: usize = 256;
 /// The time between two bookmarks for one client, give or take a quarter so that they spread.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The time after which a watcher without events notes how far the log is, well below the age of kept history: else a
-/// burst after a long silence could not be told from a hole in the log.
+/// burst after a long silence could not be distinguished from a hole in the log.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 /// The last bookmark comes so long before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ pub enum WatchFrame {
     Error(ApiError),
 }
 
-/// Where a watcher gets its events.
+/// The source of a watcher's events.
 pub(super) struct EventSource {
     pub(super) cache: WatchCacheHandle,
     pub(super) progress: CacheProgress,
@@ -111,7 +111,7 @@ enum Drained {
     Closed,
 }
 
-/// When a watcher that hears nothing looks around at the latest. It stays set while events come: to arm a timer costs as
+/// The latest time at which a watcher without events wakes up. It stays set while events come: to arm a timer costs as
 /// much as to look at an event.
 struct Alarm {
     at: Instant,
@@ -314,7 +314,7 @@ impl Watcher {
         frames
     }
 
-    /// The revision for a bookmark that is due: told before the topic is drained, so that all events up to it are in
+    /// The revision for a bookmark that is due: read before the topic is drained, so that all events up to it are in
     /// the topic by then.
     fn due_bookmark(&self) -> Option<Revision> {
         let due = self.next_bookmark.is_some_and(|at| at <= self.clock.now());
@@ -331,7 +331,7 @@ impl Watcher {
                     return Drained::Some;
                 }
                 Err(TryRecvError::Empty) => return Drained::All,
-                // What was told since is not in here: the cursor has to stay where it is, for the hole to be noticed.
+                // Events published since are not in here: the cursor has to stay where it is, for the hole to be noticed.
                 Err(TryRecvError::Closed) => return Drained::Closed,
             }
         }
@@ -391,7 +391,7 @@ impl Watcher {
     }
 }
 
-/// When the bookmark after `now` is due, if there is one before the end.
+/// The time of the bookmark after `now`, if there is one before the end.
 fn next_bookmark(now: Instant, deadline: Instant) -> Option<Instant> {
     let periodic = now + BOOKMARK_EVERY.mul_f64(rand::random_range(0.75..1.25));
     let last = deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;

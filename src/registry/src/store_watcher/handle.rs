@@ -32,7 +32,7 @@ pub(super) struct WatchedStore {
 /// Options of following a store.
 #[derive(Debug, Clone)]
 pub struct StoreWatcherOptions {
-    /// Where all objects are stored.
+    /// The prefix of all objects' keys.
     pub objects_prefix: String,
     /// The watched prefix. The whole keyspace (the empty string) of a store of our own, since then every revision shows
     /// up and moves the clock; the objects' prefix of a shared one.
@@ -60,7 +60,7 @@ pub(super) struct WatcherShared {
 }
 
 impl WatcherShared {
-    /// Where the clock is.
+    /// The newest revision.
     pub(super) fn revision(&self) -> Revision {
         *self.clock.borrow()
     }
@@ -70,7 +70,7 @@ impl WatcherShared {
         self.clock.send_replace(revision);
     }
 
-    /// Where the store was when the caches were loaded: older states are history and nothing to answer with.
+    /// The store's revision when the caches were loaded: older states are history and nothing to answer with.
     pub(super) fn set_floor(&self, revision: Revision) {
         self.floor.store(revision, Ordering::Release);
     }

@@ -19,7 +19,7 @@ use crate::{
 /// The news of a resource.
 #[derive(Debug)]
 pub enum ObjectChanges {
-    /// All objects that can be read; objects that were told before and are neither among these nor unreadable are gone.
+    /// All objects that can be read; earlier objects that are neither among these nor unreadable are gone.
     Relisted {
         /// The objects in the order of their keys.
         items: Vec<Arc<Item>>,

@@ -149,7 +149,7 @@ impl<'a, F: Fold> ViewLife<'a, F> {
         }
     }
 
-    /// What can no longer be read counts as it was last: a rule that nobody can read now was not taken back.
+    /// Objects that can no longer be read count as they were last: a rule that is unreadable now was not deleted.
     fn remove_all_but(&mut self, number: usize, items: &[Arc<Item>], unreadable: &[ItemKey]) {
         let Some(source) = self.sources.get(number) else { return };
         let there: HashSet<&ItemKey> = items.iter().map(|item| &item.key).chain(unreadable).collect();

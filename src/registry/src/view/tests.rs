@@ -97,7 +97,7 @@ fn a_view_follows_what_is_written_and_deleted() {
     });
 }
 
-/// Remembers in which order it is told.
+/// Records the order of the changes that it gets.
 #[derive(Default)]
 struct Order(Vec<String>);
 
@@ -137,7 +137,7 @@ fn changes_of_each_source_come_in_the_order_of_the_store() {
             let told = snapshot.iter().filter_map(|told| told.strip_prefix(source));
             told.map(str::to_owned).collect()
         };
-        // What is created and deleted before the view looks first is never told.
+        // What is created and deleted before the view looks first is never announced.
         let maps = of("0");
         assert!(
             maps == ["+n/b", "+n/a", "-n/b"] || maps == ["+n/a", "+n/b", "-n/b"] || maps == ["+n/a"],

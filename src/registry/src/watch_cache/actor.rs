@@ -106,7 +106,7 @@ impl Receive<ReloadAsked> for WatchCache {
 impl Receive<Replace> for WatchCache {
     fn receive(&mut self, replace: Replace, _: Reply<()>, _: &mut Turn<'_, Self>) {
         self.state.replace(replace.index, replace.revision);
-        // Whoever watches has lost history; a watcher finds that out when its topic ends.
+        // Watchers have lost history; a watcher finds that out when its topic ends.
         self.topics.close();
         self.published.publish(self.state.snapshot());
         for (topic, reply) in self.early.take().unwrap_or_default() {

@@ -150,7 +150,7 @@ impl WatchCacheHandle {
         self.published.snapshot()
     }
 
-    /// Up to which revision the cache has applied what it was given and told its topics.
+    /// The revision up to which the cache has applied its changes and published them to its topics.
     pub(crate) fn applied_revision(&self) -> Revision {
         *self.published.applied.borrow()
     }

@@ -64,7 +64,7 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// A log that knows nothing of what was up to `start`; sequences go on.
     pub(crate) fn restarted(&self, start: Revision) -> Self {
-        // A sequence is left out, so that whoever waits for it notices the hole.
+        // A sequence is left out, so that watchers that wait for it notice the hole.
         Self {
             next: self.next + 1,
             start,

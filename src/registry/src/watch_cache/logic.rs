@@ -43,7 +43,7 @@ pub(crate) struct CacheSnapshot {
 pub(crate) struct AppliedChanges {
     /// The events that the changes make, after the last of them that made history end.
     pub(crate) events: Vec<Arc<LogEvent>>,
-    /// True if the log starts anew: those who watch cannot be told what happened.
+    /// True if the log starts anew: watchers have missed events.
     pub(crate) history_lost: bool,
 }
 
@@ -96,8 +96,8 @@ impl CacheState {
         applied
     }
 
-    /// A key that becomes unreadable, or is so no longer, ends history: no event says that nobody knows what an object
-    /// is, so whoever watches has to list again, and a list says it.
+    /// A key that becomes unreadable, or is so no longer, ends history: no event says that an object is unreadable, so
+    /// watchers have to list again, and a list says it.
     fn apply_one(&mut self, change: CacheChange, now: Instant) -> Effect {
         let CacheSnapshot { index, log, .. } = &mut self.snapshot;
         let sequence = log.next_sequence();

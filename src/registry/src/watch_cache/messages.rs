@@ -33,7 +33,7 @@ impl Message for Replace {
     type Reply = ();
 }
 
-/// Somebody wants to hear of a topic.
+/// Subscribes to a topic.
 pub(super) struct Subscribe(pub(super) Topic);
 
 impl Message for Subscribe {
@@ -60,7 +60,7 @@ impl Message for ReloadAsked {
     type Reply = ();
 }
 
-/// Whoever watches is to look around: the resource is served by another definition.
+/// Ends the topics: the resource is served by another definition.
 pub(super) struct CloseTopics;
 
 impl Message for CloseTopics {

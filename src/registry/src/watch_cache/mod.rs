@@ -7,7 +7,7 @@
 //!
 //! Promises: events keep the store's order; a snapshot is the exact state at its revision; once `applied` shows a
 //! revision, the snapshot and all topics have everything up to it. A key whose value cannot be read is in the index as
-//! such; that it is there tells no event, but the end of history. The index and the log are persistent structures, so
+//! such; its presence is no event, but the end of history. The index and the log are persistent structures, so
 //! that a snapshot costs O(1) and history is part of it.
 
 mod actor;

@@ -77,7 +77,7 @@ impl Topics {
             .subscribe()
     }
 
-    /// Tells everyone whom the event concerns.
+    /// Publishes the event to the topics that it concerns.
     pub(crate) fn publish(&mut self, event: &Arc<LogEvent>) {
         if self.senders.is_empty() {
             return;

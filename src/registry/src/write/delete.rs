@@ -118,7 +118,7 @@ impl UpdateStep for Delete {
 enum Grace {
     /// Deletion is under way already, with no longer a period than asked for.
     Pending,
-    /// Nobody waits, or no longer.
+    /// There is no grace period, or it is over.
     None,
     /// The object is marked with this time and period.
     Marked(Timestamp, i64),

@@ -1,6 +1,6 @@
 //! DELETE of a value that cannot be read, on purpose (`ignoreStoreReadErrorWithClusterBreakingPotential`).
 //!
-//! Nobody knows what the value says, so nothing is asked of it: no preconditions, finalizers, admission or grace period,
+//! The value cannot be decoded, so nothing is read from it: no preconditions, finalizers, admission or grace period,
 //! and what the object held beside itself stays held. As `corruptObjectDeleter` of `k8s.io/apiserver` does it.
 
 use serde_json::Value;

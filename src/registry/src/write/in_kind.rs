@@ -87,7 +87,8 @@ impl WriteRequest {
         Ok(object)
     }
 
-    /// Brings a changed object of [`kind_in`](Self::kind_in) back into the stored version; `stored` is what it was before.
+    /// Brings a changed object of [`kind_in`](Self::kind_in) back into the version that it is written in; `before` is
+    /// what it was.
     ///
     /// # Errors
     /// If it cannot be converted.

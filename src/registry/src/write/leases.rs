@@ -71,7 +71,7 @@ impl LeasePool {
         }
     }
 
-    /// Counts one object less; a lease that nobody has ends.
+    /// Counts one object less; a lease without objects ends.
     async fn give_back(&self, store: &dyn Storage, lease: LeaseId) {
         let mut current = self.0.lock().await;
         let Some(shared) = current.as_mut().filter(|shared| shared.id == lease) else {

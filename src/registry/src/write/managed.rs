@@ -172,7 +172,7 @@ pub(super) fn time_of(now: Timestamp) -> String {
 }
 
 impl Writer {
-    /// Notes in `object`, which is in the stored version, what its writer changes of `old`. An apply has done so, and so has
+    /// Notes in `object`, which is in the version that it is written in, what its writer changes of `old`. An apply has done so, and so has
     /// a write of the scale.
     pub(super) fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
         if request.options.force.is_some() || request.subresource == Subresource::Scale {

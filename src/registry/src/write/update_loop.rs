@@ -11,9 +11,9 @@
 //!                                                │ no              │
 //!           compute again ◄──────────────────────┴─────────────────┘
 //! ```
-//! A computation that does not have to wait for anybody runs with the key held, so that writers of a hot key take turns
-//! and none computes in vain. One that waits lets go of the key first, so nobody waits for its sake, not even the plugin
-//! that it waits for.
+//! A computation that does not have to wait runs with the key held, so that writers of a hot key take turns
+//! and none computes in vain. One that waits lets go of the key first, so no other write waits for its sake, not even
+//! one of the plugin that it waits for.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::{
 /// After so many lost races the client is asked to come back.
 const MAX_ROUNDS: usize = 64;
 
-/// The object that a change starts from, in the stored version with its `resourceVersion`.
+/// The object that a change starts from, in the version that it is written in, with its `resourceVersion`.
 pub(super) struct CurrentObject {
     pub(super) item: Arc<Item>,
     pub(super) object: Arc<Value>,
@@ -96,7 +96,8 @@ pub(super) enum UpdateOutcome {
     Stored(Arc<Item>),
     /// The object is gone; this was its last state.
     Deleted(Arc<Item>),
-    /// This is nowhere stored, but is what the object would be (a dry run) or became as it went; in the stored version.
+    /// This is nowhere stored, but is what the object would be (a dry run) or became as it went; in the version
+    /// that it is written in.
     Synthesized(Value),
 }
 

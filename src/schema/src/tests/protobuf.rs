@@ -85,7 +85,7 @@ fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
 fn recorded_pairs_match() {
     let comparison = compare(SERVED_BY_DEFAULT);
     assert_eq!((comparison.typed, comparison.untyped), (222, names([])));
-    // JSON of any form that was sent with spaces, which kube-apiserver keeps in protobuf and JSON does not tell; and
+    // JSON of any form that was sent with spaces, which kube-apiserver keeps in protobuf and JSON does not show; and
     // the same for a `caBundle` that is empty but not absent.
     let other_bytes = [
         "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-//! A process that writes to an embedded store until it is killed, and one that tells what is in it.
+//! A process that writes to an embedded store until it is killed, and one that prints its contents.
 //!
 //! Callers: crash experiments, which see a store only through this program.
 //! * `trireme-store-probe write DIR ROUND` opens the store and lets several tasks create, update
@@ -7,7 +7,7 @@
 //! * `trireme-store-probe dump DIR` prints the clock, every event that can still be replayed, every
 //!   put of those read back at its own revision, and every entry that exists.
 //!
-//! Each line is one JSON object whose `line` names it; a value is told by its hash.
+//! Each line is one JSON object whose `line` names it; a value is given by its hash.
 
 #![expect(clippy::disallowed_methods, reason = "all tasks are awaited by main")]
 
@@ -53,7 +53,7 @@ fn say(line: &str) -> Result<(), StorageError> {
     said.map_err(|error| StorageError::Failed(format!("cannot print: {error}")))
 }
 
-/// FNV-1a: enough to tell one value of ours from another.
+/// FNV-1a: enough to distinguish our values.
 fn hash(value: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", value.iter().fold(0xcbf2_9ce4_8422_2325, step))

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use super::subject::{Subject, text};
 use crate::{Compare, Revision, WriteOutcome};
 
-/// Races 16 writes of one key; the winner's text and revision, and how many were told of a conflict.
+/// Races 16 writes of one key; the winner's text and revision, and the number of those that got a conflict.
 async fn race(s: &Subject, compare: Compare) -> (Vec<(String, Revision)>, usize) {
     let racers = (0..16).map(|racer| {
         let s = s.clone();

@@ -1,6 +1,6 @@
 //! The conformance suite: what every [`Storage`] must do, as cases that run on any implementation.
 //!
-//! Callers: the integration tests of this room, and whoever writes another store. The cases share
+//! Callers: the integration tests of this room, and those of another store. The cases share
 //! one store and run one after another, each under a key prefix of its own. A case panics when the
 //! store breaks the contract; [`run`] runs them all and then names those that failed.
 
@@ -28,7 +28,7 @@ use crate::Storage;
 /// No case takes a tenth of this on a sound store.
 const CASE_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Tells how many watches the store (or its server) holds open now.
+/// Counts the watches that the store (or its server) holds open now.
 pub type WatchCount = Arc<dyn Fn() -> BoxFuture<'static, usize> + Send + Sync>;
 
 /// One thing that a store must do.

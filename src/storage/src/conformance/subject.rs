@@ -112,7 +112,7 @@ impl Subject {
         CheckedWatch::new(self.watch(&self.prefix, after).await.expect("the watch opens"))
     }
 
-    /// Why a watch cannot go on after `after`: the store may say so at once or in the stream.
+    /// The error of a watch that cannot go on after `after`: the store may say so at once or in the stream.
     pub(super) async fn watch_failure(&self, after: Revision) -> StorageError {
         match self.watch(&self.prefix, after).await {
             Err(error) => error,

@@ -99,7 +99,7 @@ pub(super) async fn every_revision_can_be_resumed_from(s: Subject) {
     }
 }
 
-/// Runs eight writers of `each` creations; the revisions they were told.
+/// Runs eight writers of `each` creations; the revisions of the answers.
 async fn eight_writers(s: &Subject, each: usize) -> Vec<Revision> {
     let writers = (0..8).map(|writer| {
         let s = s.clone();

@@ -20,7 +20,7 @@ use crate::{Compare, Event, Fence, KeyValue, LeaseId, PutOptions, Revision, Stor
 /// etcd's longest time to live, some 285 years.
 const MAX_TTL_S: u64 = 9_000_000_000;
 
-/// Where a request's answer goes. Nobody listening is fine: the caller gave up.
+/// The sender of a request's answer. The receiver may be gone: the caller gave up.
 pub(super) type JobReply<T> = oneshot::Sender<Result<T, StorageError>>;
 
 /// A request to the writer.

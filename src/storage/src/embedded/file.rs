@@ -24,7 +24,7 @@ const FILE_NAME: &str = "store.redb";
 /// The file holds Secrets: its owner alone reads it.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
-/// The permission bits of everybody but the owner.
+/// The permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Opens or creates `<dir>/store.redb`, readable by its owner only. Whole-file locking by redb keeps other processes out.
@@ -59,7 +59,7 @@ pub(super) fn open_file(
     Ok((path, SyncBackend { inner, fsync, syncs }))
 }
 
-/// Warns of a directory that others than its owner have rights to: it holds Secrets, and whoever may write there can
+/// Warns of a directory that others than its owner have rights to: it holds Secrets, and a user who may write there can
 /// replace the store.
 fn warn_if_others_may_enter(dir: &Path) {
     let mode = std::fs::metadata(dir).map_or(0, |metadata| metadata.permissions().mode());
@@ -117,7 +117,7 @@ pub(super) fn redb_error(error: impl Into<redb::Error>) -> StorageError {
     StorageError::Failed(format!("database: {}", error.into()))
 }
 
-/// A file backend that counts syncs, and leaves them out if the store is told to.
+/// A file backend that counts syncs, and leaves them out if the store is configured so.
 #[derive(Debug)]
 pub(super) struct SyncBackend {
     inner: FileBackend,

@@ -1,6 +1,6 @@
 //! The embedded store: one process, one file, durable group commits.
 //!
-//! Callers: the composition root opens it when no etcd is configured; everyone else sees
+//! Callers: the composition root opens it when no etcd is configured; all others see
 //! [`Storage`]. Promises:
 //! * a write is acknowledged only after the commit that holds it is synced to disk;
 //! * no revision is used twice, whatever kills the process;

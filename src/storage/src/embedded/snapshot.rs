@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Event, KeyValue, LeaseId, RangePage, RangeRequest, Revision, StorageError};
 
-/// Where the newest version of an existing key is.
+/// The place of an existing key's newest version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Live {
     pub(super) place: ChangePosition,

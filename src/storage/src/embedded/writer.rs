@@ -5,8 +5,8 @@
 //! queue ─ drain ─▶ apply to tables and index ─▶ commit (one fsync) ─▶ publish snapshot ─▶ answer all
 //!    ▲                                             │ while this runs, the next batch queues up
 //! ```
-//! The revision clock is written in the same transaction as the changes, and nobody sees a revision
-//! before its commit, so no revision is ever used twice. After a failed commit the thread answers
+//! The revision clock is written in the same transaction as the changes, and no reader sees a
+//! revision before its commit, so no revision is ever used twice. After a failed commit the thread answers
 //! every request with the reason and writes nothing more: what is on disk is then unknown until the
 //! store is opened again.
 
@@ -71,7 +71,7 @@ pub(super) struct EmbeddedWriter {
     last_batch: usize,
     history_limit: Option<Revision>,
     counters: Arc<Counters>,
-    /// Why nothing can be written any more.
+    /// The reason that nothing can be written any more.
     broken: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl EmbeddedWriter {
         Ok((writer, snapshot))
     }
 
-    /// Serves the queue until told to stop, or until the store's handle is gone.
+    /// Serves the queue until it is stopped, or until the store's handle is gone.
     pub(super) fn run(mut self, queue: &Receiver<StoreJob>, published: &watch::Sender<Arc<StoreSnapshot>>) {
         loop {
             let (jobs, stop) = self.collect(queue);

@@ -1,4 +1,4 @@
-//! What is to be encrypted and how: `EncryptionConfiguration` after it has been read.
+//! The resources to encrypt and their providers: `EncryptionConfiguration` after it has been read.
 
 use std::fmt;
 

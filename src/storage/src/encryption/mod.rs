@@ -9,7 +9,7 @@
 //!                          │ providers of the resource, exchanged at run time
 //! ```
 //! A value that no provider can decrypt is handed on as [`UNDECRYPTED_PREFIX`] and the reason, so that its key is known to be
-//! taken: the registry tells of it as of any other value that cannot be read. Keys outside the objects, such as fences, are never encrypted.
+//! taken: the registry reports it as any other value that cannot be read. Keys outside the objects, such as fences, are never encrypted.
 
 mod aes;
 mod config;
@@ -29,7 +29,7 @@ pub use self::{
     transform::EncryptionError,
 };
 
-/// The beginning of all encrypted values, whoever has written them.
+/// The beginning of all encrypted values, whichever server has written them.
 pub const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
 
 /// The beginning of what stands in the place of a value that could not be decrypted; the reason follows. It is never stored.

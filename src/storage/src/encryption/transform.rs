@@ -9,7 +9,7 @@ use super::{
     secretbox::Secretbox,
 };
 
-/// Why a value could not be encrypted or decrypted, in kube-apiserver's words where it has any.
+/// The reason that a value could not be encrypted or decrypted, in kube-apiserver's words where it has any.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncryptionError {
     /// The value is not what the key has encrypted.

@@ -5,7 +5,7 @@
 //! that differs from request to request, so that the requests which a dead member leaves behind do not all come back at
 //! once. How a write bears being tried twice is the matter of [`transaction`](super::transaction).
 //!
-//! What a member hands on to a leader that is gone is never answered, while an etcd that is merely slow answers in the
+//! A request that a member forwards to a leader that is gone is never answered, while an etcd that is merely slow answers in the
 //! end. So attempts are patient, and end early when the [leader probe](super::leader_probe) says that there was an
 //! election:
 //!
@@ -54,7 +54,7 @@ const LARGE: u32 = 4;
 pub(super) struct EtcdOperation<'a> {
     pub(super) name: &'static str,
     pub(super) resource: &'a str,
-    /// It changes something: when it stays without an answer, nobody knows whether it did.
+    /// It changes something: without an answer its outcome is unknown.
     pub(super) writes: bool,
     /// The answer may be large.
     pub(super) large: bool,
@@ -141,7 +141,7 @@ impl Endpoints {
             return;
         }
         let next = next_member(&mut rests, number % members, Instant::now());
-        // The change count in front tells this use of the member from earlier ones.
+        // The change count in front distinguishes this use of the member from earlier ones.
         let changes = (number / members).wrapping_add(1);
         self.current
             .store(changes.wrapping_mul(members).wrapping_add(next), Ordering::Relaxed);
@@ -151,12 +151,12 @@ impl Endpoints {
         self.attempt_timeout
     }
 
-    /// When a request that begins now must have its answer.
+    /// The deadline of a request that begins now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.request_timeout
     }
 
-    /// Gets an answer to a request by `deadline`, and counts it. `request` is told whether an attempt before may have
+    /// Gets an answer to a request by `deadline`, and counts it. `request` gets whether an attempt before may have
     /// taken effect. It is to take from the client what it needs: a client is eight of them, and a clone of it costs as
     /// much as a small request.
     pub(super) async fn call<T, F>(

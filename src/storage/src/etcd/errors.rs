@@ -60,7 +60,7 @@ impl EtcdFailure {
     fn of_status(status: &Status) -> Self {
         let text = status.message();
         let says = |words: &str| text.contains(words);
-        // etcd tells most of these apart by text only: codes are shared between them.
+        // etcd distinguishes most of these by text only: codes are shared between them.
         if says("request is too large") || says("message larger than max") {
             return Self::Refused(StorageError::TooLarge);
         }

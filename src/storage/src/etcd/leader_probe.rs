@@ -21,7 +21,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// An attempt that is silent for so long sends out the scout.
+/// An attempt without an answer for this time starts the probe.
 const GRACE: Duration = Duration::from_millis(250);
 /// For one member's answer to the scout, and between two members.
 const STEP: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! The store that is an etcd cluster, version 3.4 or newer.
 //!
-//! Callers: the composition root connects it when etcd servers are configured; everyone else
-//! sees [`Storage`]. Promises: what etcd promises, in bounded time, through the loss of members and
+//! Callers: the composition root connects it when etcd servers are configured; all others see
+//! [`Storage`]. Promises: what etcd promises, in bounded time, through the loss of members and
 //! connections. A write whose answer is lost is tried again, and made once (`transaction`); what cannot
 //! be found out in time is [`StorageError::UnknownOutcome`], never a plain failure. Connections are made
 //! when needed and made again by themselves; a watch whose connection breaks ends, and its reader opens

@@ -1,19 +1,19 @@
-//! Sessions: how a write that is repeated is told from a first one.
+//! Sessions: they distinguish a repeated write from a first one.
 //!
 //! A connection that breaks, or a leader that dies, takes the answer to a write with it. To repeat such a write is safe
-//! only if etcd itself can tell that it has been made. So every write also writes a key of its own, its *slot*, and
-//! compares the revision that the slot had before. Nobody else writes the slot; so if its revision has moved, our write
-//! did it, and where the slot is now is where the write was committed.
+//! only if etcd itself can show that it has been made. So every write also writes a key of its own, its *idempotency key*, and
+//! compares the revision that the key had before. No other session writes the key; so if its revision has moved, our
+//! write did it, and the key's revision is the one at which the write was committed.
 //!
-//! A slot is in use by one write at a time and goes to the next when the fate of that one is known. A write whose fate
-//! stays unknown takes its slot with it. All slots of a session hang on a lease of etcd, under whose id they stand:
+//! An idempotency key is in use by one write at a time and goes to the next when the fate of that one is known. A write whose fate
+//! stays unknown takes its idempotency key with it. All keys of a session hang on a lease of etcd, under whose id they stand:
 //!
 //! ```text
-//!  opened ──── in use for 30 s ────┤ (next session) ──── the lease and all slots expire after 60 s
+//!  opened ──── in use for 30 s ────┤ (next session) ──── the lease and all its keys expire after 60 s
 //!                          the last writes: 5 s ──┤
 //! ```
 //! With the lease gone etcd refuses what is attached to it. Hence an attempt that was held up somewhere cannot take
-//! effect after its slot has been forgotten. Nothing renews leases: a session is opened when a write finds none.
+//! effect after its idempotency key has been forgotten. Nothing renews leases: a session is opened when a write finds none.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{LeaseId, Revision};
 
-/// Where the slots are. Nobody else's keys start with this.
+/// The prefix of the idempotency keys. No other keys start with this.
 pub(super) const ROOT: &str = "/trireme/writes/";
 /// The lease's time to live, in seconds.
 const TTL_S: i64 = 60;
@@ -48,7 +48,7 @@ struct EtcdSession {
     slots: Mutex<Slots>,
 }
 
-/// No more slots than writes were ever under way at a time.
+/// No more idempotency keys than writes were ever under way at a time.
 #[derive(Default)]
 struct Slots {
     made: u32,
@@ -65,7 +65,7 @@ pub(super) struct IdempotencyKey {
 }
 
 impl Sessions {
-    /// A slot of the session in use. Opens one if there is none; the others wait for that.
+    /// An idempotency key of the session in use. Opens one if there is none; the others wait for that.
     pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<IdempotencyKey, EtcdFailure> {
         if let Some(session) = self.in_use() {
             return Ok(session.slot());
@@ -99,7 +99,7 @@ impl Sessions {
 
 impl EtcdSession {
     async fn open(endpoints: &Endpoints, deadline: Instant) -> Result<Self, EtcdFailure> {
-        // One too many harms nobody and expires.
+        // One too many does no harm and expires.
         let operation = EtcdOperation::read("openSession", "");
         let opened = Instant::now();
         let granted = endpoints.call(operation, deadline, |client, _| {
@@ -134,7 +134,7 @@ impl IdempotencyKey {
         &self.key
     }
 
-    /// The revision of the slot's last write, 0 if there was none.
+    /// The revision of the idempotency key's last write, 0 if there was none.
     pub(super) fn revision(&self) -> Revision {
         self.revision
     }
@@ -144,7 +144,7 @@ impl IdempotencyKey {
         self.session.lease
     }
 
-    /// The write's fate is known and the slot's revision is this: the next write may have it.
+    /// The write's fate is known and the idempotency key's revision is this: the next write may have it.
     pub(super) fn give_back(self, revision: Revision) {
         let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.idle.push((self.number, revision));

@@ -1,33 +1,33 @@
 //! Writes, each made at most once and answered with what became of it, whatever happens to connections and members.
 //!
-//! A write is a transaction on three keys: its own, the fence's if it has one, and its [slot](super::session):
+//! A write is a transaction on three keys: its own, the fence's if it has one, and its [idempotency key](super::session):
 //!
 //! ```text
-//!  if    key at its wanted revision, fence at its revision, slot at its revision
-//!  then  put or delete the key; put "made" into the slot
-//!  else  get the key, the fence and the slot; when repeated: if the slot is at its revision, put "refused" into it
+//!  if    key at its wanted revision, fence at its revision, idempotency key at its revision
+//!  then  put or delete the key; put "made" into the idempotency key
+//!  else  get all three; when repeated: if the idempotency key is at its revision, put "refused" into it
 //! ```
-//! What comes of it. "Open" are earlier attempts that were not answered.
+//! The outcomes. "Open" are earlier attempts that were not answered.
 //!
-//! | answer | the slot | open | the write |
+//! | answer | the idempotency key | open | the write |
 //! | --- | --- | --- | --- |
 //! | then | | | is committed at this revision |
-//! | else | holds "made" | | was committed by an earlier attempt, at the revision where the slot is now |
+//! | else | holds "made" | | was committed by an earlier attempt, at the revision where the idempotency key is now |
 //! | else | holds "refused", or has not moved | | is refused for good: [`StorageError::Fenced`] if the fence is elsewhere, else a conflict |
-//! | else | is gone | no | is made again with another slot: the session has expired |
+//! | else | is gone | no | is made again with another idempotency key: the session has expired |
 //! | else | is gone | yes | is of unknown outcome |
 //! | refused by etcd | | no | is refused for good |
 //! | refused by etcd | | yes | is of unknown outcome |
 //! | none in time | | | is of unknown outcome |
 //!
-//! "Made" is followed by the token and the key of the fence, if there is one, and by the revision that the slot had before:
-//! `made 7 41 /trireme/fence/registry/endpoints`. So whoever follows etcd can tell under which token each write of a duty took
-//! effect, and that it did so once, without believing the server.
+//! "Made" is followed by the token and the key of the fence, if there is one, and by the revision that the idempotency key had before:
+//! `made 7 41 /trireme/fence/registry/endpoints`. So a watcher of etcd sees under which token each write of a duty took
+//! effect, and that it did so once, without trusting the server.
 //!
-//! "For good" takes the last line of the transaction: it moves the slot, so an open attempt that comes late finds nothing
-//! that it compares with. Without it a late create could succeed when the key that was in its way is deleted.
+//! "For good" takes the last line of the transaction: it moves the idempotency key, so an open attempt that comes late finds
+//! nothing that it compares with. Without it a late create could succeed when the key that was in its way is deleted.
 //!
-//! A full etcd refuses all that puts anything. So that room can be made, deletes go without a slot then; an open one has
+//! A full etcd refuses all that puts anything. So that room can be made, deletes go without an idempotency key then; an open one has
 //! an unknown outcome.
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
@@ -253,7 +253,7 @@ impl EtcdWrite<'_> {
     }
 }
 
-/// The trace of a write that is made, in its slot, which was at a revision before.
+/// The trace of a write that is made, in its idempotency key, which was at a revision before.
 fn made(fence: Option<&Fence>, slot_before: Revision) -> String {
     match fence {
         Some(Fence { key, token, .. }) => format!("{MADE} {token} {slot_before} {key}"),

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{Event, KeyValue, Revision, StorageError, WatchBatch};
 
-/// A watch that has heard nothing for so long asks how far etcd is. What it is told is not made use of; but etcd cuts a
+/// A watch without an event for this time asks how far etcd is. The answer is not used; but etcd cuts a
 /// connection over which it is pinged each second and has nothing to say itself.
 const QUIET: Duration = Duration::from_millis(500);
 

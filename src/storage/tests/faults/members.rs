@@ -20,7 +20,7 @@ const WRITERS: usize = 8;
 /// No wait of these tests takes a tenth of this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writers that each change one key after the other until they are told to stop.
+/// Writers that each change one key after the other until they are stopped.
 struct Load {
     store: Arc<EtcdStore>,
     stop: Arc<AtomicBool>,
@@ -71,7 +71,7 @@ async fn write(
     done: Arc<AtomicUsize>,
 ) -> Vec<(Revision, String)> {
     let mut written = Vec::new();
-    // All writers write the same bytes: what is there tells nobody who wrote it.
+    // All writers write the same bytes: a value does not show its writer.
     let put = async |key: &str, compare| {
         let value = Bytes::from_static(b"x");
         store.put(key, value, compare, PutOptions::default()).await
@@ -139,7 +139,7 @@ async fn cluster() -> (EtcdCluster, Arc<EtcdStore>) {
     (cluster, Arc::new(store))
 }
 
-/// Checks that acknowledged writes happened once each, and that a watch tells the same.
+/// Checks that acknowledged writes happened once each, and that a watch shows the same.
 async fn check(load: Load, follower: JoinHandle<BTreeMap<Revision, String>>) {
     let store = load.store.clone();
     let acknowledged = load.end().await;

@@ -270,7 +270,7 @@ async fn an_attempt_that_comes_late_does_not_outlive_a_conflict() {
     let theirs = committed(theirs.await);
     let ours = held_up(&bench).await;
     assert!(matches!(ours, Ok(WriteOutcome::Conflict(Some(_)))), "{ours:?}");
-    // What was in the way goes; the caller has been told that nothing was written, and so it stays.
+    // What was in the way goes; the caller got the answer that nothing was written, and so it stays.
     let deleted = committed(bench.truth.delete("/slow", theirs, None).await);
     let_it_arrive(&bench).await;
     assert_eq!(bench.history("/slow").await, [(theirs, true), (deleted, false)]);

@@ -17,7 +17,7 @@ pub(crate) struct Access {
     pub(crate) token: Option<String>,
 }
 
-/// Why it is not known whom to ask.
+/// The reason that no server to ask is known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     /// No flags, no file.
@@ -65,7 +65,7 @@ impl Access {
             target.authorization = Some(kubeconfig::bearer(token));
             target.identity = None;
         }
-        // The credentials of an administrator go to nobody who has not shown who he is.
+        // The credentials of an administrator go only to a server with a verified certificate.
         target.skips_verification = false;
         if target.ca.is_empty() {
             return Err(AccessError::NoCa);

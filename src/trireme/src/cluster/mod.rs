@@ -21,7 +21,7 @@ pub(crate) use access::{Access, AccessError};
 
 use crate::kubeconfig::Kubeconfig;
 
-/// Where the group is told of.
+/// The path of the group's status.
 const PATH: &str = "/debug/replicas";
 /// A change of members first has leases yielded and then catches a newcomer up: some seconds each.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(crate) enum Action {
     /// Show it.
     Status {
-        /// As JSON, as the replica tells it.
+        /// As JSON, as the replica answers it.
         as_json: bool,
     },
     /// Make the replica at this `host:port` a member.
@@ -44,7 +44,7 @@ pub(crate) enum Action {
     Remove(String),
 }
 
-/// Why it could not be done.
+/// The reason that it could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// It is not known whom to ask.

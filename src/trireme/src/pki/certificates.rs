@@ -20,7 +20,7 @@ const RENEW_BEFORE: Duration = DAY.saturating_mul(30);
 /// Clocks of clients may lag.
 const BACKDATED: Duration = Duration::from_secs(3600);
 
-/// Why a certificate or key is of no use.
+/// The reason that a certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateFileError {
     /// It could not be made.

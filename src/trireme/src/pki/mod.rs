@@ -36,7 +36,7 @@ pub(crate) use init::{InitWanted, init};
 /// The common name of what is shown to aggregated API servers, and of its files.
 pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 
-/// Where everything is, and the CA's certificate itself.
+/// The paths of all files, and the CA's certificate itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Pki {
     /// The CA that signed our certificates, PEM.
@@ -60,7 +60,7 @@ pub(crate) struct Pki {
 /// The names that the certificates must have.
 #[derive(Debug, Clone)]
 pub(crate) struct PkiRequest<'a> {
-    /// Where the files live.
+    /// The directory of the files.
     pub(crate) data_dir: &'a Path,
     /// The address that is listened on.
     pub(crate) bind_address: IpAddr,
@@ -76,7 +76,7 @@ pub(crate) struct PkiRequest<'a> {
     pub(crate) now: SystemTime,
 }
 
-/// Why the data directory could not be brought in order.
+/// The reason that the data directory could not be brought in order.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PkiError {
     /// A file could not be read or written.
@@ -87,7 +87,7 @@ pub(crate) enum PkiError {
     Certificate {
         /// Which file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: CertificateFileError,
     },
     /// The CA has expired; only the owner can decide to replace it.

@@ -21,7 +21,7 @@ use share::Share;
 
 /// Between two turns of sending away.
 const TURN: Duration = Duration::from_secs(1);
-/// In so many turns once the replicas tell each other how many connections they have.
+/// The replicas exchange their numbers of connections once in this many turns.
 const TURNS_BETWEEN_NEWS: u32 = 5;
 
 /// Starts to keep this replica's share.
@@ -82,7 +82,7 @@ impl Rebalancer {
             Ok(others) => self.share.hear(own, &others),
             Err(error) => {
                 tracing::debug!(%error, "the loads of the replicas are not known now");
-                // Without news nobody is sent away.
+                // Without news no client is sent away.
                 self.share.hear(own, &[]);
             }
         }

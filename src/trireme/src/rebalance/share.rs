@@ -11,7 +11,7 @@ const LONGEST_PAUSE: u32 = 64;
 /// A replica's knowledge of its share.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// The number of connections it may keep; `None` if there is nobody to take any.
+    /// The number of connections it may keep; `None` if there is no other replica to take any.
     keeps: Option<usize>,
     /// The number of it that had when it last heard of the others, and how many it has sent away since.
     had: usize,
@@ -22,7 +22,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The others have told how many connections they have; this replica has `own`.
+    /// Takes the numbers of connections of the others; this replica has `own`.
     pub(super) fn hear(&mut self, own: usize, others: &[usize]) {
         self.learn(own);
         self.had = own;
@@ -33,7 +33,7 @@ impl Share {
         self.keeps = (!others.is_empty()).then(|| fair + (fair / MARGIN).max(LEAST_MARGIN));
     }
 
-    /// Whoever was sent away should be elsewhere. Clients that know of one replica only come back: then it is no use.
+    /// Clients that were sent away should be elsewhere. Clients that know of one replica only come back: then it is no use.
     fn learn(&mut self, own: usize) {
         if self.sent_away == 0 {
             return;

@@ -1,4 +1,4 @@
-//! What is recorded of requests, and where: `--audit-…`.
+//! The settings of audit: `--audit-…`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use trireme_http::client::RemoteServer;
 /// The policy and the backends. Nothing is recorded without one of each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditSettings {
-    /// What is recorded.
+    /// The policy of what is recorded.
     pub(crate) policy: Option<Arc<AuditPolicy>>,
     /// The log.
     pub(crate) log: Option<AuditLog>,
@@ -21,7 +21,7 @@ pub(crate) struct AuditSettings {
 pub(crate) struct AuditLog {
     /// The file.
     pub(crate) log: LogSettings,
-    /// Who waits for it.
+    /// The mode: whether requests wait for it.
     pub(crate) mode: Mode,
     /// Bounds on sizes, if there are any.
     pub(crate) truncate: Option<TruncateSettings>,
@@ -34,7 +34,7 @@ pub(crate) struct AuditWebhook {
     pub(crate) server: RemoteServer,
     /// The time before events are posted a second time.
     pub(crate) initial_backoff: Duration,
-    /// Who waits for it.
+    /// The mode: whether requests wait for it.
     pub(crate) mode: Mode,
     /// Bounds on sizes, if there are any.
     pub(crate) truncate: Option<TruncateSettings>,

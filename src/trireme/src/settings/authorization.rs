@@ -1,4 +1,4 @@
-//! Who says what users may do: `--authorization-mode` and what goes with it, or `--authorization-config`.
+//! The settings of authorization: `--authorization-mode` and what goes with it, or `--authorization-config`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

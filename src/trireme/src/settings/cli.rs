@@ -107,7 +107,7 @@ fn flags(serve: &ArgMatches) -> Vec<(String, String)> {
         .collect()
 }
 
-/// clap stops at the first flag that it does not know; taking these out beforehand lets all errors be told at once.
+/// clap stops at the first flag that it does not know; taking these out beforehand lets all errors be reported at once.
 fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<SettingError>) {
     let mut known = Vec::new();
     let mut errors = Vec::new();

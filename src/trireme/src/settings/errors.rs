@@ -1,4 +1,4 @@
-//! Everything that is wrong with the settings, told at once.
+//! The errors of the settings, all reported at once.
 
 use std::fmt;
 

@@ -12,13 +12,13 @@ const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
 const FLAGZ: &str = "ComponentFlagz";
 const STATUSZ: &str = "ComponentStatusz";
 
-/// The gates that switch all of a stage that nobody switches by name.
+/// The gates that switch all of a stage that is not switched by name.
 const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta", GateStage::Beta)];
 
 /// The features as they were switched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
-    /// By name, where somebody said so.
+    /// The gates that are switched by name.
     switched: BTreeMap<String, bool>,
 }
 

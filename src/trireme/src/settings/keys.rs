@@ -6,7 +6,7 @@ pub(super) struct SettingKey {
     pub(super) name: &'static str,
     /// The placeholder of the value in the help text.
     pub(super) value: &'static str,
-    /// The value when nobody gives one; `None` for a setting that may be absent.
+    /// The value if none is given; `None` for a setting that may be absent.
     pub(super) default: Option<&'static str>,
     /// One line of help.
     pub(super) help: &'static str,

@@ -56,7 +56,7 @@ impl Layers {
         Self { values, said, errors }
     }
 
-    /// Returns true if somebody gave it, be it its default.
+    /// Returns true if it was given, be it its default.
     pub(super) fn is_said(&self, name: &str) -> bool {
         self.said.contains(name)
     }

@@ -67,20 +67,20 @@ pub(crate) enum Invocation {
     Help(String),
 }
 
-/// Everything that one replica is told.
+/// The settings of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Address to listen on.
     pub(crate) bind_address: IpAddr,
-    /// Where others reach this replica, if it was said.
+    /// The address at which others reach this replica, if it was given.
     pub(crate) advertise_address: Option<IpAddr>,
     /// Port for HTTPS.
     pub(crate) secure_port: u16,
-    /// Where the embedded store, the certificates and the admin kubeconfig live.
+    /// The directory of the embedded store, the certificates and the admin kubeconfig.
     pub(crate) data_dir: PathBuf,
-    /// Where objects are kept.
+    /// The store of the objects.
     pub(crate) store: StoreSettings,
-    /// How values are encrypted at rest; `None` not at all.
+    /// The configuration of encryption at rest; `None` for none.
     pub(crate) encryption: Option<Encryption>,
     /// The group of replicas that this one is in; `None` if it is alone.
     pub(crate) group: Option<GroupSettings>,
@@ -88,11 +88,11 @@ pub(crate) struct Settings {
     pub(crate) serving: Option<KeyPairFiles>,
     /// CAs for client certificates, beside our own.
     pub(crate) client_ca_file: Option<PathBuf>,
-    /// The proxies that tell in headers who asks, if any are believed.
+    /// The proxies that name the user in headers, if any are trusted.
     pub(crate) request_header: Option<RequestHeaderSettings>,
     /// The way to aggregated API servers.
     pub(crate) aggregation: AggregationSettings,
-    /// The webhook for bearer tokens that nobody here knows, if there is one.
+    /// The webhook for bearer tokens that no other authenticator knows, if there is one.
     pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
@@ -104,7 +104,7 @@ pub(crate) struct Settings {
     pub(crate) jwt: Option<JwtSettings>,
     /// True if Secrets may keep tokens of new nodes.
     pub(crate) bootstrap_token_auth: bool,
-    /// Who says what users may do.
+    /// The authorizers.
     pub(crate) authorization: AuthorizationSettings,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
@@ -114,7 +114,7 @@ pub(crate) struct Settings {
     pub(crate) service_account_issuer: String,
     /// True if those in pods are good for a year, so that programs last that read theirs once.
     pub(crate) service_account_extend_token_expiration: bool,
-    /// Where others find the keys that they are checked with, if not here.
+    /// The URL of the keys that they are checked with, if not here.
     pub(crate) service_account_jwks_uri: Option<String>,
     /// The audiences that they must be for, if not the issuer.
     pub(crate) api_audiences: Vec<String>,
@@ -122,9 +122,9 @@ pub(crate) struct Settings {
     pub(crate) controllers: Option<Controllers>,
     /// The authority that pods trust, if not the signer of the serving certificate.
     pub(crate) root_ca_file: Option<PathBuf>,
-    /// Where service IPs come from: one range of each IP family that the cluster has, that of the default family first.
+    /// The ranges of service IPs: one range of each IP family that the cluster has, that of the default family first.
     pub(crate) service_cluster_ip_ranges: Vec<IpRange>,
-    /// Where node ports come from.
+    /// The range of node ports.
     pub(crate) service_node_ports: RangeInclusive<u16>,
     /// The admission plugins that run, and how.
     pub(crate) admission: AdmissionSettings,
@@ -150,9 +150,9 @@ pub(crate) struct Settings {
     pub(crate) flags: Vec<(String, String)>,
     /// True if CPU profiles are served.
     pub(crate) profiling: bool,
-    /// Where spans of requests go; `None` makes none.
+    /// The export of spans; `None` makes none.
     pub(crate) tracing: Option<Tracing>,
-    /// What is recorded of requests, and where.
+    /// Audit.
     pub(crate) audit: AuditSettings,
     /// The level and format of the log.
     pub(crate) log: LoggingSettings,
@@ -166,7 +166,7 @@ impl Settings {
     }
 
     /// Returns true if one of kube-controller-manager's controllers runs here. Beside etcd there usually is a
-    /// kube-controller-manager; beside the embedded store there is nobody.
+    /// kube-controller-manager; beside the embedded store there is none.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         match &self.controllers {
             Some(controllers) => controllers.has(name),
@@ -196,7 +196,7 @@ pub(crate) struct AdmissionSettings {
     pub(crate) image_policy: Option<RemoteServer>,
 }
 
-/// Where objects are kept.
+/// The store of the objects.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreSettings {
     /// Which store.
@@ -221,7 +221,7 @@ pub(crate) enum StoreKind {
     Etcd {
         /// Its endpoints' URLs.
         servers: Vec<String>,
-        /// CA that signed its certificates; `None` trusts nobody but plain HTTP.
+        /// CA that signed its certificates; `None` for plain HTTP.
         ca_file: Option<PathBuf>,
         /// The client certificate for etcd.
         client: Option<KeyPairFiles>,
@@ -233,11 +233,11 @@ pub(crate) enum StoreKind {
 pub(crate) struct GroupSettings {
     /// The group's name.
     pub(crate) name: String,
-    /// Where the first members are reached, `host:port`; empty to wait until somebody adds this replica.
+    /// The addresses of the first members, `host:port`; empty to wait until this replica is added.
     pub(crate) peers: BTreeSet<String>,
-    /// Where to listen for peers, `host:port`.
+    /// The address to listen on for peers, `host:port`.
     pub(crate) listen: String,
-    /// Where peers reach this replica, `host:port`.
+    /// The address at which peers reach this replica, `host:port`.
     pub(crate) advertise: String,
     /// The certificate of this replica for its peers, and the authorities that it trusts.
     pub(crate) certificates: PeerFiles,
@@ -261,7 +261,7 @@ pub(crate) struct KeyPairFiles {
     pub(crate) key: PathBuf,
 }
 
-/// Proxies that tell in headers who asks.
+/// Proxies that name the user in headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestHeaderSettings {
     /// Their CAs.
@@ -288,7 +288,7 @@ pub(crate) struct AggregationSettings {
 pub(crate) struct JwtSettings {
     /// The issuers, found to be in order.
     pub(crate) configuration: Arc<AuthenticationConfiguration>,
-    /// The file that tells of them, if it was not flags.
+    /// The file that configures them, if it was not flags.
     pub(crate) file: Option<PathBuf>,
     /// Issuers that they may not be.
     pub(crate) service_account_issuers: Vec<String>,
@@ -331,7 +331,7 @@ pub(crate) struct Shutdown {
     pub(crate) send_retry_after: bool,
 }
 
-/// Where spans of requests go, and of how many.
+/// The collector of spans, and the share of requests that are exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tracing {
     /// `host:port` of a collector that speaks OTLP over gRPC, without TLS.

@@ -21,7 +21,7 @@ const AFTER_HELP: &str = "DIR/NAME holds all that the replica NAME needs. A seco
 /// The files that `trireme pki init` was asked to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PkiInit {
-    /// Where the files go.
+    /// The directory of the files.
     pub(crate) dir: PathBuf,
     /// For whom; at least one, no name twice.
     pub(crate) replicas: Vec<ReplicaHosts>,

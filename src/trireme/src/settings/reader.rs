@@ -147,7 +147,7 @@ impl SettingsReader {
         }
     }
 
-    /// A setting whose errors say themselves what is wrong; its default if nobody gives it.
+    /// A setting whose errors say themselves what is wrong; its default if it is not given.
     fn parsed<T: Default>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> T {
         let Some(Given { origin, text }) = self.layers.given(name) else {
             return T::default();

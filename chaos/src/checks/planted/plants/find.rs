@@ -35,7 +35,7 @@ pub(super) fn places_of(history: &History, client: &str) -> Vec<usize> {
     places
 }
 
-/// An event that is neither the first of its stream nor beside a bookmark that would tell more.
+/// An event that is neither the first of its stream nor beside a bookmark that would show more.
 pub(super) fn pick(history: &History, rng: &mut StdRng, wanted: fn(&WatchOpened, &WatchEvent) -> bool) -> usize {
     let mut found = Vec::new();
     let mut current = None;
@@ -105,7 +105,7 @@ pub(super) fn entries(history: &History) -> impl Iterator<Item = &TruthEntry> {
     })
 }
 
-/// The stamps of one entry that is like this, as all members tell it.
+/// The stamps of one entry that is like this, as all members report it.
 pub(super) fn stamps(history: &mut History, wanted: impl Fn(&FenceStamp) -> bool, skip: usize) -> Vec<&mut FenceStamp> {
     let like = entries(history).filter(|entry| entry.fence.as_ref().is_some_and(&wanted));
     let revision = like

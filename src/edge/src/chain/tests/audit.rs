@@ -1,4 +1,4 @@
-//! What is recorded of requests, and what becomes of those that cannot be recorded.
+//! Records of requests, and the answers to those that cannot be recorded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -15,7 +15,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that two lists share. What is malformed is passed over: the lists' own checks tell of it.
+/// The first index that two lists share. What is malformed is passed over: the lists' own checks report it.
 pub(super) fn first_shared(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let parsed = |list: &str| -> Vec<(i64, i64)> {
         list.split(',')

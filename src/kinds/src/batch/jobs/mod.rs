@@ -179,7 +179,7 @@ impl Strategy for Jobs {
             .get("status")
             .is_some_and(|status| status::is_true(status, "Suspended"));
         let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
-        // Kubernetes validates the object by itself and again as a change, and tells of both.
+        // Kubernetes validates the object by itself and again as a change, and reports both.
         let mut errors = ErrorList::new();
         validate_job(self.capabilities, new, prefixed, &mut errors);
         spec::validate_job_spec(

@@ -31,7 +31,7 @@ impl Create for PodBinding {
         }
     }
 
-    /// kube-apiserver answers 500 to a target that cannot be; the error is the client's, so it is told so.
+    /// kube-apiserver answers 500 to a target that cannot be; the error is the client's, so it gets 400.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
         if text_at(body, "/metadata/name") != target.name {
             return Err(ApiError::bad_request(

@@ -81,7 +81,7 @@ struct Summary {
     total: usize,
     reason: String,
     restarts: i64,
-    /// When the last of the containers that were restarted had ended; empty if that is not known.
+    /// The time when the last of the containers that were restarted had ended; empty if that is not known.
     restarted: String,
 }
 

@@ -79,7 +79,7 @@ impl Connect for PodProxy {
     }
 }
 
-/// Nobody is led to the server's own host or its neighbours.
+/// No client is proxied to the server's own host or its link-local neighbours.
 fn may_be_reached(address: IpAddr) -> bool {
     let is_local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),

@@ -225,7 +225,7 @@ async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_r
     };
     let pod = call.target.name.clone();
     let rule = move |context: &WriteContext, budget: &mut Value| disruption::charge(budget, &pod, context.now);
-    // A budget that would be charged is not written, so nobody is asked about it.
+    // A budget that would be charged is not written, so admission is not asked about it.
     let stages = if dry_run {
         RuleStages::CommitOnly
     } else {

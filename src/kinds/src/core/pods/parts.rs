@@ -179,7 +179,7 @@ impl Update for PodResize {
     }
 }
 
-/// Nodes that cannot resize do not tell what their containers were given.
+/// Nodes that cannot resize do not report the resources that their containers got.
 fn may_run_resized(pod: &Value) -> bool {
     let none = Value::Null;
     let status = pod.get("status").unwrap_or(&none);

@@ -48,7 +48,7 @@ pub(super) fn mirror_address(status: &mut Value) {
     }
 }
 
-/// Generations that were observed before are kept where a write tells none: those of clients that do not know them.
+/// Generations that were observed before are kept where a write names none: those of clients that do not know them.
 pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     const FIELD: &str = "observedGeneration";
     let was = old.get("status").unwrap_or(&Value::Null);

@@ -255,7 +255,7 @@ impl Allocation {
         Ok(number.into())
     }
 
-    /// Gives back what it can. What the store refuses now stays held, and nobody waits for it here.
+    /// Releases the addresses and ports that it can. Those that the store refuses now stay held, and no request waits for them here.
     async fn give_back(&self, keys: &[String]) {
         let ports: Vec<u16> = keys
             .iter()

@@ -136,7 +136,7 @@ fn validate_ip_family_policy(object: &Value) -> ErrorList {
     errors.collect()
 }
 
-/// What services with a selector or an address ask for must be there.
+/// Checks that the cluster has the families that a service with a selector or an address asks for.
 fn validate_families_of_cluster(object: &Value, asked: &[String], families: &[&str]) -> ErrorList {
     let mut errors = ErrorList::new();
     if policy(object) == REQUIRE && families.len() < 2 {
@@ -238,7 +238,7 @@ fn validate_upgrade_downgrade_cluster_ips(new: &Value, old: &Value, errors: &mut
     }
 }
 
-/// All errors are told of the first family, and some show the addresses (`validateUpgradeDowngradeIPFamilies`).
+/// All errors are reported of the first family, and some show the addresses (`validateUpgradeDowngradeIPFamilies`).
 fn validate_upgrade_downgrade_ip_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.ipFamilies");
     let path = path.index(0);

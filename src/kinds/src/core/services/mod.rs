@@ -95,12 +95,12 @@ impl Strategy for Services {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "loadBalancer": {} });
         defaults::normalize_cluster_ips(object, None);
-        // Its errors are found again by the validation, which is the place to tell of them.
+        // Its errors are found again by the validation, which reports them.
         self.settle_families(object, None);
     }
 
     fn canonicalize(&self, object: &mut Value) {
-        // kube-apiserver keeps it, but shows it to nobody.
+        // kube-apiserver keeps it, but never shows it.
         if fields::service_type(object) == "ExternalName" {
             struct_mut(object, "spec").remove("internalTrafficPolicy");
         }

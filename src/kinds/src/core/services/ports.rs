@@ -97,7 +97,7 @@ pub(super) fn validate_node_port_allocation(object: &Value, old: Option<&Value>,
         (true, port) if old_port.is_some_and(|old| old != port) => {
             vec![Error::forbidden(&path, "field is immutable")]
         }
-        // Others are no ports at all, which the validation tells.
+        // Others are no ports at all, which the validation reports.
         (true, port) if old_port.is_none() && (1..=65_535).contains(&port) => match refusal(port, range, &mut taken) {
             Some(why) => vec![Error::invalid(&path, &port.into(), &why.to_string())],
             None => ErrorList::new(),
@@ -113,7 +113,7 @@ fn refusal(number: i64, range: &PortRange, taken: &mut BTreeSet<i64>) -> Option<
     (!taken.insert(number)).then_some(AllocateError::PortTaken)
 }
 
-/// Why a node port cannot be had.
+/// The reason that a node port cannot be had.
 pub(super) fn node_port_error(index: usize, number: i64, why: &AllocateError) -> Error {
     let path = Path::new("spec.ports");
     Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())

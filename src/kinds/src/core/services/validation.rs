@@ -258,7 +258,7 @@ fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut Error
     }
 }
 
-/// Addresses that nobody can be reached at from outside.
+/// Validates that an address can be reached from outside.
 fn validate_external_endpoint_ip(text: &str, path: &Path<'_>) -> ErrorList {
     let Some(ip) = names::parse_ip_sloppy(text) else {
         return vec![Error::invalid_str(path, text, "must be a valid IP address")];

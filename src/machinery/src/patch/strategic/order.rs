@@ -53,7 +53,7 @@ fn as_list(value: Option<Value>) -> Result<Option<Vec<Value>>, PatchError> {
     }
 }
 
-/// By what an item is told from the others: the value of its merge key, or the scalar itself.
+/// The identity of an item in its list: the value of its merge key, or the scalar itself.
 pub(super) fn identity<'v>(item: &'v Value, merge_key: Option<&str>) -> Result<&'v Value, PatchError> {
     let Some(merge_key) = merge_key else {
         return Ok(item);

@@ -67,7 +67,7 @@ impl DocumentSubject<'_> {
     }
 }
 
-/// Where schemas come from, first come first served, and the types that say which of their fields are always written.
+/// The sources of schemas, the first one wins, and the types that say which of their fields are always written.
 pub(super) struct Sources {
     pub(super) schemas: Vec<Arc<dyn SchemaSource>>,
     pub(super) types: Vec<Arc<TypeTable>>,

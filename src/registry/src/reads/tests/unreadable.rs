@@ -139,7 +139,7 @@ fn a_watcher_that_was_busy_during_a_reload_notices_what_it_missed() {
         let mut busy = open(&reader, watch("", WatchStart::Now(Freshness::Latest))).await;
         side.put("configmaps", "ns0/a", json!({})).await;
         assert_eq!(events(&mut busy, 1).await.len(), 1);
-        // Nobody reads the watcher while history is lost and goes on.
+        // The watcher is not read while history is lost and goes on.
         side.reload("configmaps").await;
         side.put("configmaps", "ns0/b", json!({})).await;
         assert!(reader.get(get("ns0/b")).await.is_ok(), "the cache has it");

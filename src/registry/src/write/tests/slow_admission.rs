@@ -61,7 +61,7 @@ impl Slow {
             return Ok(None);
         }
         let round = self.rounds.fetch_add(1, Ordering::SeqCst) + 1;
-        // Known before anybody hears of it: the clock may be moved by another thread.
+        // Known before any reader sees it: the clock may be moved by another thread.
         let until = self.clock.now() + SLOW;
         self.asked.add_permits(1);
         self.clock.sleep_until(until).await;

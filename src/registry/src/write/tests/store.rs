@@ -21,9 +21,9 @@ use trireme_storage::{
 #[repr(u8)]
 pub(super) enum Puts {
     Pass,
-    /// Committed, but nobody is told.
+    /// Committed, but the answer is lost.
     CommittedUnheard,
-    /// Not committed, and nobody is told.
+    /// Not committed, and the answer is lost.
     LostUnheard,
     /// Surely not committed.
     Refused,

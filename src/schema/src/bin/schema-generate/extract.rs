@@ -40,7 +40,7 @@ const LIFECYCLE_HEADER: &str = "\
 # Made by schema-generate; do not edit. TYPE introduced=A.B [deprecated=A.B] [removed=A.B] [replacement=GROUP/VERSION/KIND]
 ";
 
-/// What a tree says, as the files that are checked in.
+/// The contents of a tree, as the files that are checked in.
 pub(crate) struct Extracted {
     pub(crate) facts: String,
     pub(crate) enums: String,
@@ -99,7 +99,7 @@ pub(crate) fn extract(root: &Path) -> Result<Extracted, Box<dyn Error>> {
     Ok(extracted)
 }
 
-/// A definition without descriptions and with references as bare names. The kinds that it serves are told by discovery.
+/// A definition without descriptions and with references as bare names. The kinds that it serves are in discovery.
 fn bare(definition: &Value) -> Value {
     let mut definition = definition.clone();
     if let Some(entries) = definition.as_object_mut() {
@@ -324,7 +324,7 @@ impl Tree {
         self.packages.get(&key)?.values.get(&name).map(String::as_str)
     }
 
-    /// What Go prints for a type, if that is no plain one and no struct.
+    /// The text that Go prints for a type, if that is no plain one and no struct.
     fn go_type(&self, key: &str, ty: &str) -> Option<String> {
         if let Some(rest) = ty.strip_prefix("map[") {
             let (map_key, value) = rest.split_once(']')?;

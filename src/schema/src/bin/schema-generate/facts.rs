@@ -64,7 +64,7 @@ impl FieldData {
         }
     }
 
-    /// Adds the file of presences that the tags do not tell.
+    /// Adds the file of presences that the tags do not show.
     pub(crate) fn read_presence(&mut self, text: &str) {
         for line in lines(text) {
             let mut words = line.split_whitespace();

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// What the files of one folder declare.
+/// The declarations in the files of one folder.
 #[derive(Default)]
 pub(crate) struct Package {
     pub(crate) structs: HashMap<String, GoStruct>,

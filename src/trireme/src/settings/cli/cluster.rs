@@ -89,7 +89,7 @@ pub(super) fn read(given: &ArgMatches, env: &[(String, String)]) -> (Action, Acc
     (action, access)
 }
 
-/// Where kubectl would look first.
+/// The path where kubectl would look first.
 fn usual_kubeconfig(env: &[(String, String)]) -> Option<PathBuf> {
     let value = |wanted: &str| {
         let found = env.iter().find(|(name, value)| name == wanted && !value.is_empty());

@@ -19,7 +19,7 @@ use super::errors::SettingError;
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
 
-/// How values are encrypted at rest.
+/// The configuration of encryption at rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encryption {
     /// The file.
@@ -148,7 +148,7 @@ impl KeyList {
     }
 }
 
-/// Reads the file when the settings are read, so that its errors are told with all others.
+/// Reads the file when the settings are read, so that its errors are reported with all others.
 pub(super) fn check(path: &Path, origin: &str) -> Result<(), Vec<SettingError>> {
     let told = |allowed: String| SettingError {
         origin: origin.to_owned(),

@@ -34,7 +34,7 @@ impl SettingsReader {
             })
         });
         settings.unwrap_or_else(|why| {
-            // A plugin may want a configuration that nobody gave.
+            // A plugin may want a configuration that is not given.
             self.refuse_if_given(if file.is_some() { CONFIG } else { ENABLE }, &why);
             AdmissionSettings::default()
         })

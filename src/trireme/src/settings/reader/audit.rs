@@ -1,4 +1,4 @@
-//! Audit, `--audit-…`. A refused value is told in kube-apiserver's words.
+//! Audit, `--audit-…`. A refused value is reported in kube-apiserver's words.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -83,7 +83,7 @@ impl SettingsReader {
         AuditPolicy::load(Path::new(&text)).map_err(refused).ok()
     }
 
-    /// All flags are read even without a path: what is wrong with them is told anyway.
+    /// All flags are read even without a path: their errors are reported anyway.
     fn audit_log(&mut self) -> Option<AuditLog> {
         let format = self.value(
             "audit-log-format",

@@ -19,7 +19,7 @@ const WEBHOOK_FILE: &str = "authorization-webhook-config-file";
 const WEBHOOK_VERSION: &str = "authorization-webhook-version";
 const AUTHORIZED_TTL: &str = "authorization-webhook-cache-authorized-ttl";
 const UNAUTHORIZED_TTL: &str = "authorization-webhook-cache-unauthorized-ttl";
-/// What the file says as well.
+/// The flags that the file replaces.
 const EXCLUSIVE: [&str; 5] = [MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TTL, UNAUTHORIZED_TTL];
 
 impl SettingsReader {

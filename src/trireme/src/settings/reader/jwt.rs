@@ -52,7 +52,7 @@ impl SettingsReader {
         })
     }
 
-    /// Who may come without credentials. A file that says it wants no flag beside it.
+    /// Reads anonymous authentication. A file that configures it excludes the flag.
     pub(super) fn anonymous_auth(&mut self, jwt: Option<&JwtSettings>) -> AnonymousAuth {
         let flag: Option<bool> = self.optional("anonymous-auth", "give true or false", |text| text.parse().ok());
         match jwt.and_then(|jwt| jwt.configuration.anonymous()) {

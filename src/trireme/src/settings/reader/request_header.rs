@@ -1,4 +1,4 @@
-//! The settings of front proxies, `--requestheader-…`: for the authenticator, and for the ConfigMap that tells extension
+//! The settings of front proxies, `--requestheader-…`: for the authenticator, and for the ConfigMap that configures extension
 //! API servers of them.
 
 use trireme_auth::FrontProxyHeaders;
@@ -6,7 +6,7 @@ use trireme_auth::FrontProxyHeaders;
 use super::{FILE, SettingsReader, readable};
 use crate::settings::RequestHeaderSettings;
 
-/// The header without which extension API servers are not told of UIDs.
+/// The header without which extension API servers get no UIDs.
 const STANDARD_UID: &str = "X-Remote-Uid";
 
 impl SettingsReader {
