@@ -68,7 +68,8 @@ impl All {
         report.about.insert("server", server_version(&target).await?);
         report.about.insert(
             "not measured",
-            "cold start, restart and memory of many config maps: the server was running already".to_owned(),
+            "cold start, restart, memory of many config maps and definitions: the server was running already"
+                .to_owned(),
         );
         let mut bench = Bench::new(target, self.options.sizes(), report).await?;
         for workload in ORDER {
@@ -96,7 +97,8 @@ impl All {
         }
         drop(server);
         self.measure_floor(&mut bench).await?;
-        self.many_objects(&binary, bench.report).await
+        let report = self.many_objects(&binary, bench.report).await?;
+        self.many_definitions(&binary, report).await
     }
 
     /// Starts servers on nothing, and keeps the last.
@@ -171,6 +173,14 @@ impl All {
                 "MiB",
             );
         }
+        Ok(bench.report)
+    }
+
+    /// A server of its own whose definitions take nothing from other figures.
+    async fn many_definitions(&self, binary: &Path, report: Report) -> Result<Report, Failure> {
+        let (server, _) = Server::start(binary, self.store, self.options.wire).await?;
+        let mut bench = Bench::new(server.target()?, self.options.sizes(), report).await?;
+        bench.run(Workload::Definitions).await?;
         Ok(bench.report)
     }
 }

@@ -25,6 +25,7 @@ const SHOWN_BYTES: usize = 600;
 pub(crate) struct Call {
     method: Method,
     path: String,
+    accept: HeaderValue,
     body: Option<(HeaderValue, Bytes)>,
 }
 
@@ -58,7 +59,16 @@ impl Call {
         Self {
             method,
             path: path.into(),
+            accept: JSON,
             body,
+        }
+    }
+
+    /// The same for an answer of another media type than JSON.
+    pub(crate) fn accepting(self, media_type: &'static str) -> Self {
+        Self {
+            accept: HeaderValue::from_static(media_type),
+            ..self
         }
     }
 
@@ -185,7 +195,7 @@ impl Session {
         let mut builder = Request::builder()
             .method(call.method.clone())
             .uri(&call.path)
-            .header(ACCEPT, JSON)
+            .header(ACCEPT, call.accept.clone())
             .header(USER_AGENT, AGENT);
         if let Some(authorization) = &self.authorization {
             builder = builder.header(AUTHORIZATION, authorization.clone());

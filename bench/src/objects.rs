@@ -27,6 +27,50 @@ pub(crate) fn config_map(name: &str, turn: u64) -> Bytes {
     Bytes::from(object.to_string())
 }
 
+/// Definitions of one group.
+const DEFINITIONS_OF_GROUP: u64 = 50;
+/// Fields of the spec of a custom resource.
+const FIELDS: usize = 50;
+
+/// The name of the definition with this number.
+pub(crate) fn definition_name(number: u64) -> String {
+    format!("widget{number}s.{}", group(number))
+}
+
+fn group(number: u64) -> String {
+    format!("group{}.bench.trireme.dev", number / DEFINITIONS_OF_GROUP)
+}
+
+/// A definition with a schema of 50 fields, a printer column and a status, 12 KB of JSON.
+pub(crate) fn definition(number: u64) -> Bytes {
+    let text =
+        "The desired state of this part of the widget, which its operator brings about; empty for the usual one.";
+    let fields = (0..FIELDS).map(|field| {
+        let schema = json!({"type": "string", "description": text, "maxLength": 253});
+        (format!("field{field}"), schema)
+    });
+    let spec = json!({"type": "object", "properties": serde_json::Map::from_iter(fields)});
+    let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+    let object = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": definition_name(number)},
+        "spec": {
+            "group": group(number),
+            "scope": "Namespaced",
+            "names": {"plural": format!("widget{number}s"), "kind": format!("Widget{number}")},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}],
+            }],
+        },
+    });
+    Bytes::from(object.to_string())
+}
+
 /// The name of the pod with this number.
 pub(crate) fn pod_name(number: u64) -> String {
     format!("{POD_PREFIX}{number:06}")

@@ -28,6 +28,8 @@ pub(crate) struct Sizes {
     pub(crate) pods: u64,
     /// Config maps that memory and restart are measured with.
     pub(crate) config_maps: u64,
+    /// Definitions of custom resources.
+    pub(crate) definitions: u64,
     /// Watchers of changing config maps.
     pub(crate) watchers: &'static [usize],
     /// Watchers of one node each.
@@ -52,6 +54,7 @@ impl Size {
                 times: None,
                 pods: 10_000,
                 config_maps: 100_000,
+                definitions: 1_000,
                 watchers: &[100, 1_000],
                 node_watchers: &[100, 10_000],
                 idle_watches: 1_000,
@@ -65,6 +68,7 @@ impl Size {
                 times: None,
                 pods: 2_000,
                 config_maps: 5_000,
+                definitions: 100,
                 watchers: &[100],
                 node_watchers: &[100, 1_000],
                 idle_watches: 500,
@@ -78,6 +82,7 @@ impl Size {
                 times: None,
                 pods: 100,
                 config_maps: 100,
+                definitions: 5,
                 watchers: &[10],
                 node_watchers: &[5, 20],
                 idle_watches: 20,

@@ -273,7 +273,7 @@ current-context: Me@here
     }
 
     #[test]
-    fn a_context_that_is_not_there_is_told() {
+    fn a_missing_context_is_reported() {
         let text = KUBECONFIG.replace("current-context: Me@here", "current-context: gone");
         let error = parse_kubeconfig(&text, Path::new(".")).unwrap_err();
         assert_eq!(error, "the current context is not in it");

@@ -5,6 +5,7 @@
 
 mod contended;
 mod create;
+mod definitions;
 mod get;
 mod idle;
 mod list;
@@ -52,6 +53,8 @@ pub(crate) enum Workload {
     ListPeak,
     /// Memory with many config maps
     LoadConfigMaps,
+    /// Definitions of custom resources, one after the other
+    Definitions,
 }
 
 /// Writers of creates, updates and deletes.
@@ -134,6 +137,7 @@ impl Bench {
             Workload::IdleWatch => idle::run(self).await,
             Workload::ListPeak => memory::run(self).await,
             Workload::LoadConfigMaps => create::load(self).await,
+            Workload::Definitions => definitions::run(self).await,
         }
     }
 

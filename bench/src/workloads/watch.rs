@@ -216,11 +216,11 @@ fn report(bench: &mut Bench, watchers: usize, alone: &Round, delivered: &Round) 
     row.counts.insert("writes", float(*writes));
     row.counts.insert("gaps", float(*gaps));
     row.counts.insert("duplicates", float(*duplicates));
-    let told = format!("{watchers} watchers: {gaps} events were lost, {duplicates} came twice or out of order");
+    let report = format!("{watchers} watchers: {gaps} events were lost, {duplicates} came twice or out of order");
     bench.report.row(row);
     match gaps + duplicates {
         0 => Ok(()),
-        _ => Err(Failure::Wrong(told)),
+        _ => Err(Failure::Wrong(report)),
     }
 }
 

@@ -46,13 +46,13 @@ impl WatchClient {
     pub(super) async fn next(&mut self, mut seen: impl FnMut(&WatchedChange<'_>)) -> Result<(), Failure> {
         let data = self.body.chunk().await.map_err(|_| self.wrong("was cut"))?;
         let data = data.ok_or_else(|| self.wrong("ended"))?;
-        let mut fault = None;
+        let mut error = None;
         self.lines.see(&data, |line| match WatchedChange::of(line) {
             Ok(Some(event)) => seen(&event),
             Ok(None) => {}
-            Err(why) => fault = Some(why),
+            Err(why) => error = Some(why),
         });
-        fault.map_or(Ok(()), |why| Err(self.wrong(&why)))
+        error.map_or(Ok(()), |why| Err(self.wrong(&why)))
     }
 
     fn wrong(&self, how: &str) -> Failure {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_from_bookmarks_and_errors() {
+    fn events_are_distinguished_from_bookmarks_and_errors() {
         let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
         let event = WatchedChange::of(line).unwrap().unwrap();
         assert_eq!(event.version, 7);
