@@ -235,7 +235,7 @@ impl Environment {
         }
     }
 
-    fn declare(&mut self, name: &str, kind: Type) {
+    pub(crate) fn declare(&mut self, name: &str, kind: Type) {
         self.variables.insert(name.to_owned(), kind);
     }
 

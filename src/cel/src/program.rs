@@ -7,6 +7,7 @@ use crate::{
     check,
     environment::Environment,
     error::{CompileError, Issue},
+    estimate::{self, BoundSizes, Estimate},
     eval::{Activation, Evaluation},
     meter::{Budget, EvalError, Meter, PER_CALL_LIMIT},
     plan::{self, PlanNode},
@@ -57,7 +58,33 @@ impl Program {
     /// As [`compile`].
     pub fn new(environment: Arc<Environment>, expression: &str) -> Result<Self, CompileError> {
         let (checked, output) = checked(&environment, expression)?;
-        let plan = plan::plan(&environment, &checked).map_err(|text| CompileError::whole(expression, text))?;
+        Self::planned(environment, expression, &checked, output)
+    }
+
+    /// Compiles an expression and estimates what an evaluation costs, for values no larger than `sizes` tells.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn with_estimate(
+        environment: Arc<Environment>,
+        expression: &str,
+        sizes: &dyn BoundSizes,
+    ) -> Result<(Self, Estimate), CompileError> {
+        let parsed = parsed(&environment, expression)?;
+        let mut checker = check::TypeChecker::recording(&environment);
+        let output = checked_type(&mut checker, expression, &parsed)?;
+        let cost = estimate::estimate(&checker, &parsed, sizes);
+        drop(checker);
+        Ok((Self::planned(environment, expression, &parsed, output)?, cost))
+    }
+
+    fn planned(
+        environment: Arc<Environment>,
+        expression: &str,
+        checked: &Expression,
+        output: Type,
+    ) -> Result<Self, CompileError> {
+        let plan = plan::plan(&environment, checked).map_err(|text| CompileError::whole(expression, text))?;
         Ok(Self {
             environment,
             output,
@@ -97,26 +124,38 @@ pub fn authority<'v>(authorizer: &'v dyn CheckAuthorizer, check: AuthorizerCheck
 }
 
 fn checked(environment: &Environment, expression: &str) -> Result<(Expression, Type), CompileError> {
+    let parsed = parsed(environment, expression)?;
+    let output = checked_type(&mut check::TypeChecker::new(environment), expression, &parsed)?;
+    Ok((parsed, output))
+}
+
+fn parsed(environment: &Environment, expression: &str) -> Result<Expression, CompileError> {
     let characters = expression.chars().count();
     if characters > MAX_CHARACTERS {
         let text = format!("expression code point size exceeds limit: size: {characters}, limit {MAX_CHARACTERS}");
         return Err(CompileError::whole(expression, text));
     }
-    let parsed = syntax::parse(expression, environment.has_bindings()).map_err(|error| match error {
+    syntax::parse(expression, environment.has_bindings()).map_err(|error| match error {
         SyntaxError::TooDeep => {
             CompileError::whole(expression, format!("expression recursion limit exceeded: {MAX_DEPTH}"))
         }
         SyntaxError::At(offset, text) => syntax::describe(expression, offset, text),
-    })?;
-    let mut checker = check::TypeChecker::new(environment);
-    let output = checker.check(&parsed);
+    })
+}
+
+fn checked_type(
+    checker: &mut check::TypeChecker<'_>,
+    expression: &str,
+    parsed: &Expression,
+) -> Result<Type, CompileError> {
+    let output = checker.check(parsed);
     let output = checker.resolved(&output);
-    let mut errors = checker.errors;
+    let mut errors = std::mem::take(&mut checker.errors);
     if errors.is_empty() {
-        errors = checker.literal_errors;
+        errors = std::mem::take(&mut checker.literal_errors);
     }
     if errors.is_empty() {
-        return Ok((parsed, output));
+        return Ok(output);
     }
     let issue = |(offset, text)| Issue::at_offset(expression, usize::try_from(offset).unwrap_or(0), text);
     Err(CompileError::new(expression, errors.into_iter().map(issue).collect()))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trireme_cluster::Duty;
 use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
 use trireme_machinery::{ApiError, GroupResource, meta::ObjectMeta as _};
-use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
+use trireme_registry::{DirectorHandle, OwnObjects, RegistryHandle, request::Subresource};
 
 use crate::definition::{
     CLEANUP_FINALIZER,
@@ -115,8 +115,7 @@ impl Controller for DefinitionCleanup {
     }
 
     fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
-        let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
-        is_going.then(|| change.item.name().into()).into_iter().collect()
+        change.terminating()
     }
 
     fn run<'a>(

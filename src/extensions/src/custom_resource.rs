@@ -39,18 +39,15 @@ pub(crate) struct CustomVersion {
 pub(crate) struct CustomResource {
     /// Not empty.
     pub(crate) versions: Vec<CustomVersion>,
-    /// The one that objects are in when they come here, if a webhook converts them.
-    pub(crate) converted_to: Option<GroupVersion>,
     /// True if the definition is being deleted.
     pub(crate) is_terminating: bool,
 }
 
 impl CustomResource {
     fn version(&self, context: &WriteContext) -> Option<&CustomVersion> {
-        let wanted = self.converted_to.as_ref().unwrap_or(&context.version);
         let mut versions = self.versions.iter();
         versions
-            .find(|version| version.group_version == *wanted)
+            .find(|version| version.group_version == context.version)
             .or_else(|| self.versions.first())
     }
 }

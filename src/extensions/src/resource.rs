@@ -112,7 +112,7 @@ impl Builder {
             resource: text("/spec/names/plural").into(),
         };
         let prefix = format!("{}/{group}/{}", self.storage_root, resource.resource);
-        let mut strategy = strategy(group, &versions, stored, converter.is_some());
+        let mut strategy = strategy(group, &versions);
         strategy.is_terminating = definition.meta().is_terminating();
         let strategy = Arc::new(strategy);
         let names = |field: &str| {
@@ -204,6 +204,7 @@ impl Builder {
             schema: Some(version.schema.clone()),
             columns: self.columns.of(version.value),
             selectable_labels: Some(labels),
+            scale: version.scale(),
             is_served: version.flag("served"),
             ..ServedVersion::new(group_version, self.metadata.type_id(), type_name)
         }
@@ -230,7 +231,7 @@ impl Builder {
     }
 }
 
-fn strategy(group: &str, versions: &[VersionSource<'_>], stored: usize, is_converted: bool) -> CustomResource {
+fn strategy(group: &str, versions: &[VersionSource<'_>]) -> CustomResource {
     let of_version = |version: &VersionSource<'_>| CustomVersion {
         group_version: GroupVersion::new(group, version.name),
         rules: CompiledRules::compile(&version.schema.structural),
@@ -238,10 +239,8 @@ fn strategy(group: &str, versions: &[VersionSource<'_>], stored: usize, is_conve
         has_status: version.subresource("status").is_some(),
         scale: version.scale(),
     };
-    let stored = versions.get(stored).filter(|_| is_converted);
     CustomResource {
         is_terminating: false,
-        converted_to: stored.map(|stored| GroupVersion::new(group, stored.name)),
         versions: versions.iter().map(of_version).collect(),
     }
 }

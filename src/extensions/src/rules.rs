@@ -4,16 +4,22 @@
 //! A rule that speaks of `oldSelf` is a transition rule: it is evaluated where there is an old value to compare with. A rule
 //! that does not is not held against what an update leaves as it was.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_cel::{Activation, Budget, Environment, EvalError, Program, RUNTIME_BUDGET, Value as CelValue};
+use trireme_cel::{
+    Activation, Budget, CompileError, Environment, EvalError, Program, RUNTIME_BUDGET, Type, Value as CelValue,
+    escape_field,
+};
 use trireme_machinery::{
     field::{Error, ErrorList, ErrorType, Path, shown},
     schema::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeTable},
 };
 
-use crate::structural::{Additional, JsonType, RuleText, Structural};
+use crate::structural::{Additional, JsonType, RuleText, Structural, bounds::SchemaSizes};
 
 /// The rules of a schema and of all parts of it.
 pub(crate) struct CompiledRules {
@@ -256,16 +262,32 @@ impl Environments {
 
     /// Compiles an expression; the second value tells that it speaks of `oldSelf`.
     fn compile(&self, text: &str, optional: bool) -> (Result<Program, String>, bool) {
-        if let Ok(program) = Program::new(self.alone.clone(), text) {
-            return (Ok(program), false);
+        self.compile_by(optional, |environment| Program::new(environment, text))
+    }
+
+    /// The type of an expression and the most that it costs; the second value is that of [`Self::compile`].
+    fn examine(&self, text: &str, optional: bool, sizes: &SchemaSizes<'_>) -> (Result<(Type, u64), String>, bool) {
+        self.compile_by(optional, |environment| {
+            let (program, cost) = Program::with_estimate(environment, text, sizes)?;
+            Ok((program.output().clone(), cost.max))
+        })
+    }
+
+    fn compile_by<T>(
+        &self,
+        optional: bool,
+        compile: impl Fn(Arc<Environment>) -> Result<T, CompileError>,
+    ) -> (Result<T, String>, bool) {
+        if let Ok(compiled) = compile(self.alone.clone()) {
+            return (Ok(compiled), false);
         }
         let with_old = if optional {
             &self.with_optional_old
         } else {
             &self.with_old
         };
-        match Program::new(with_old.clone(), text) {
-            Ok(program) => (Ok(program), true),
+        match compile(with_old.clone()) {
+            Ok(compiled) => (Ok(compiled), true),
             Err(error) => (Err(format!("compilation failed: {error}")), false),
         }
     }
@@ -290,56 +312,47 @@ fn compile_rules(schema: &Structural, is_root: bool) -> Vec<CompiledRule> {
     schema.rules.iter().map(compile).collect()
 }
 
-/// The errors of the rules that a schema has itself, with their numbers; `true` with those of message expressions.
-pub(crate) fn compile_errors(schema: &Structural, is_root: bool) -> Vec<RuleError> {
+/// What is found of a rule when its definition is validated.
+#[derive(Debug)]
+pub(crate) struct RuleFindings {
+    /// The most that an evaluation of the rule costs, or why it does not compile.
+    pub(crate) rule: Result<u64, String>,
+    /// The same of its message expression; none if it has none, or if the rule does not compile.
+    pub(crate) message: Option<Result<u64, String>>,
+    pub(crate) uses_old_self: bool,
+}
+
+/// Compiles the rules that a schema has itself.
+pub(crate) fn examine_rules(schema: &Structural, is_root: bool) -> Vec<RuleFindings> {
     if schema.rules.is_empty() {
         return Vec::new();
     }
     let environments = Environments::of(schema, is_root);
-    let mut errors = Vec::new();
-    for (index, text) in schema.rules.iter().enumerate() {
-        let (program, uses_old_self) = environments.compile(&text.rule, text.optional_old_self);
-        let what = match program {
-            Err(why) => Some(RuleProblem::Rule(why)),
-            Ok(program) if !program.output().is_bool_or_unknown() => {
-                Some(RuleProblem::Rule("cel expression must evaluate to a bool".to_owned()))
-            }
-            Ok(_) if uses_old_self => Some(RuleProblem::UsesOldSelf),
-            Ok(_) => None,
+    let sizes = SchemaSizes::of(schema, is_root);
+    let examine = |text: &RuleText| {
+        let (program, uses_old_self) = environments.examine(&text.rule, text.optional_old_self, &sizes);
+        let rule = match program {
+            Ok((output, _)) if !output.is_bool_or_unknown() => Err("cel expression must evaluate to a bool".to_owned()),
+            Ok((_, cost)) => Ok(cost),
+            Err(why) => Err(why),
         };
-        errors.extend(what.map(|problem| RuleError { index, problem }));
-        let message = text.message_expression.trim();
-        if message.is_empty() {
-            continue;
+        let message = Some(text.message_expression.trim()).filter(|text| !text.is_empty() && rule.is_ok());
+        let message = message.map(
+            |message| match environments.examine(message, text.optional_old_self, &sizes).0 {
+                Ok((output, _)) if output != Type::String => {
+                    Err("messageExpression must evaluate to a string".to_owned())
+                }
+                Ok((_, cost)) => Ok(cost),
+                Err(why) => Err(format!("messageExpression {why}")),
+            },
+        );
+        RuleFindings {
+            uses_old_self: uses_old_self && rule.is_ok(),
+            rule,
+            message,
         }
-        let problem = match environments.compile(message, text.optional_old_self).0 {
-            Err(why) => Some(format!("messageExpression {why}")),
-            Ok(program) if program.output().to_string() != "string" => {
-                Some("messageExpression must evaluate to a string".to_owned())
-            }
-            Ok(_) => None,
-        };
-        errors.extend(problem.map(|why| RuleError {
-            index,
-            problem: RuleProblem::Message(why),
-        }));
-    }
-    errors
-}
-
-/// Something to say of a rule.
-pub(crate) struct RuleError {
-    pub(crate) index: usize,
-    pub(crate) problem: RuleProblem,
-}
-
-pub(crate) enum RuleProblem {
-    /// The rule does not compile.
-    Rule(String),
-    /// The message expression does not compile.
-    Message(String),
-    /// Not wrong in itself: it speaks of `oldSelf`, which not every place has.
-    UsesOldSelf,
+    };
+    schema.rules.iter().map(examine).collect()
 }
 
 /// The shape that expressions see of values of a schema.
@@ -353,7 +366,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: &str, table: &mut Type
             let format = schema.checks.as_ref().map_or("", |checks| checks.format.as_str());
             Shape::String(match format {
                 "byte" => StringFormat::Bytes,
-                "date" | "date-time" | "datetime" => StringFormat::Time,
+                "date" | "date-time" => StringFormat::Time,
                 "duration" => StringFormat::Duration,
                 _ => StringFormat::Plain,
             })
@@ -388,7 +401,7 @@ fn object_shape(schema: &Structural, is_resource: bool, name: &str, table: &mut 
         let is_meta = is_resource && matches!(&**property, "metadata" | "apiVersion" | "kind");
         if !is_meta {
             let shape = shape_of(schema, schema.embedded, &format!("{name}.{property}"), table);
-            fields.push(field(property, shape));
+            fields.extend(escape_field(property).map(|name| field(&name, shape)));
         }
     }
     if is_resource {

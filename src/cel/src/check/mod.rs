@@ -2,6 +2,7 @@
 //! use, and a function's form is chosen by the types of its arguments.
 
 mod macros;
+mod record;
 mod unify;
 
 use std::{collections::HashMap, sync::Arc};
@@ -15,6 +16,7 @@ use crate::{
     syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
+use record::{CheckRecord, ChosenCall};
 use unify::most_general;
 
 /// No variable's or function's name has more parts.
@@ -36,6 +38,10 @@ pub(crate) struct TypeChecker<'a> {
     pub(crate) literal_errors: Vec<(u32, String)>,
     /// The calls around this place whose arguments may be lists and maps of several types.
     mixed: usize,
+    /// The findings so far, if they are kept.
+    record: Option<CheckRecord>,
+    /// The function that the call checked last is resolved to, until that is noted.
+    chosen: Option<ChosenCall>,
 }
 
 impl<'a> TypeChecker<'a> {
@@ -50,6 +56,8 @@ impl<'a> TypeChecker<'a> {
             errors: Vec::new(),
             literal_errors: Vec::new(),
             mixed: 0,
+            record: None,
+            chosen: None,
         }
     }
 
@@ -60,6 +68,12 @@ impl<'a> TypeChecker<'a> {
 
     /// The type of a part.
     pub(crate) fn check(&mut self, part: &Expression) -> Type {
+        let found = self.check_part(part);
+        self.note(part, &found);
+        found
+    }
+
+    fn check_part(&mut self, part: &Expression) -> Type {
         match &part.expr {
             Expr::Literal(literal) => literal_type(literal),
             Expr::Ident(name) => match self.variable(name) {
@@ -221,8 +235,16 @@ impl<'a> TypeChecker<'a> {
     }
 
     /// The result of the first form that takes the arguments; unknown if several do and differ in it.
-    fn resolve(&mut self, id: u32, name: &str, overloads: &[Overload], arguments: Vec<Type>, is_member: bool) -> Type {
+    fn resolve(
+        &mut self,
+        id: u32,
+        name: &str,
+        overloads: &'static [Overload],
+        arguments: Vec<Type>,
+        is_member: bool,
+    ) -> Type {
         let mut result: Option<Type> = None;
+        let mut chosen = Vec::new();
         for overload in overloads.iter().filter(|overload| overload.is_member == is_member) {
             let mut fresh = HashMap::new();
             let parameters: Vec<Type> = overload
@@ -233,6 +255,7 @@ impl<'a> TypeChecker<'a> {
             if !self.all_fit(&arguments, &parameters) {
                 continue;
             }
+            chosen.push(overload);
             let of_this = self.instantiate(&overload.result, &mut fresh);
             let of_this = self.resolved_keeping_open(&of_this);
             result = Some(match result {
@@ -242,6 +265,7 @@ impl<'a> TypeChecker<'a> {
             });
         }
         if let Some(result) = result {
+            self.note_overloads(name, is_member, chosen);
             return result;
         }
         let shown: Vec<String> = arguments.iter().map(|found| self.resolved(found).in_errors()).collect();

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
 use serde_json::Value as Json;
 
 use super::{Text, Value};
-use crate::{environment::Environment, meter::EvalError, types::Type};
+use crate::{environment::Environment, meter::EvalError, syntax::unescape_field, types::Type};
 
 /// A map, or an object of a type with fields.
 #[derive(Clone)]
@@ -145,7 +145,11 @@ impl<'v> Map<'v> {
     pub(crate) fn field(&self, environment: &'v Environment, name: &str) -> Option<Result<Value<'v>, EvalError>> {
         match self {
             Self::Json(fields, kind) => {
-                let found = fields.get(name)?;
+                let found = match kind {
+                    // Only the fields of a type have names that were escaped; keys are what they are.
+                    Type::Named(_) => fields.get(&*unescape_field(name)?),
+                    _ => fields.get(name),
+                }?;
                 let kind = match kind {
                     Type::Map(_, value) => value,
                     Type::Named(object) => environment.field_type(object, name),

@@ -1,6 +1,7 @@
 //! The kind `CustomResourceDefinition`: its defaults, its validation, and how it is deleted.
 
 pub(crate) mod conditions;
+mod costs;
 mod defaults;
 mod field_paths;
 mod internals;
@@ -236,7 +237,7 @@ impl Strategy for Definitions {
     fn validate(&self, _: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_metadata_name(object, &mut errors);
-        validate_spec(object, false, &mut errors);
+        validate_spec(object, None, false, &mut errors);
         Self::validate_both(object, None, &mut errors);
         errors
     }
@@ -249,7 +250,7 @@ impl Strategy for Definitions {
     fn validate_update(&self, _: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let is_established = is_true(old, "Established");
-        validate_spec(new, is_established, &mut errors);
+        validate_spec(new, Some(old), is_established, &mut errors);
         if is_established {
             validate_immutable(new, old, "/spec/scope", "spec.scope", &mut errors);
             validate_immutable(new, old, "/spec/names/kind", "spec.names.kind", &mut errors);

@@ -4,13 +4,17 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::{
+    costs::{RULE_COST_LIMIT, TotalCost, cost_error},
     field_paths::find_field,
     internals::shown_rule,
-    structural::{flag, text},
+    structural::text,
 };
 use crate::{
-    rules::{RuleProblem, compile_errors},
-    structural::Structural,
+    rules::{RuleFindings, examine_rules},
+    structural::{
+        Additional, Structural,
+        bounds::{SizeBounds, occurrences_within},
+    },
 };
 
 const REASONS: [&str; 4] = [
@@ -78,81 +82,130 @@ pub(super) fn validate_rule_texts(schema: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// Compiles the rules of a schema; `uncorrelatable` is where values can no longer be compared with old ones.
-pub(super) fn validate_rules(
-    schema: &Value,
-    is_resource: bool,
-    uncorrelatable: Option<&str>,
-    path: &Path<'_>,
-    errors: &mut ErrorList,
-) {
-    let rules = rules_of(schema);
-    if !rules.is_empty() {
-        let structural = Structural::parse(schema);
-        let mut speaks_of_old = Vec::new();
-        for found in compile_errors(&structural, is_resource) {
-            let list = path.child("x-kubernetes-validations");
-            let at = list.index(found.index);
-            let rule = rules.get(found.index).unwrap_or(&Value::Null);
-            match found.problem {
-                RuleProblem::Rule(why) => errors.push(Error::invalid_shown(&at.child("rule"), shown_rule(rule), &why)),
-                RuleProblem::Message(why) => {
-                    errors.push(Error::invalid_shown(
-                        &at.child("messageExpression"),
-                        shown_rule(rule),
-                        &why,
-                    ));
-                }
-                RuleProblem::UsesOldSelf => {
-                    speaks_of_old.push(found.index);
-                    if let Some(within) = uncorrelatable {
-                        let detail = format!(
-                            "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
-                        );
-                        errors.push(Error::invalid_str(&at.child("rule"), text(rule, "rule"), &detail));
-                    }
-                }
-            }
-        }
-        for (index, rule) in rules.iter().enumerate() {
-            if let Some(optional) = rule.get("optionalOldSelf").filter(|_| !speaks_of_old.contains(&index)) {
-                let list = path.child("x-kubernetes-validations");
-                let at = list.index(index);
-                let detail = "may not be set if oldSelf is not used in rule";
-                errors.push(Error::invalid(&at.child("optionalOldSelf"), optional, detail));
-            }
-        }
+/// Compiles the rules of a version's schema and bounds their costs. `had_costs`: the costs of single rules have been
+/// accepted before, as the schema is what it was.
+pub(super) fn validate_rules(schema: &Value, had_costs: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let structural = Structural::parse(schema);
+    if !structural.has_rules() {
+        return;
     }
-    let here = path.to_string();
-    let of_properties = match text(schema, "x-kubernetes-map-type") {
-        "atomic" => uncorrelatable.or(Some(&here)),
-        _ => uncorrelatable,
+    let mut validation = RuleValidation {
+        total: TotalCost::default(),
+        had_costs,
+        errors,
     };
-    for (name, property) in schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let properties = path.child("properties");
-        let is_embedded = flag(property, "x-kubernetes-embedded-resource");
-        validate_rules(property, is_embedded, of_properties, &properties.key(name), errors);
-    }
-    if let Some(additional) = schema.get("additionalProperties").filter(|part| part.is_object()) {
-        validate_rules(
-            additional,
-            false,
+    let root = RulePlace {
+        is_resource: true,
+        uncorrelatable: None,
+        times: Some(1),
+    };
+    validation.validate(schema, &structural, root, path);
+    let RuleValidation { total, errors, .. } = validation;
+    total.validate(path, errors);
+}
+
+/// The place of a schema, as its rules are concerned.
+#[derive(Clone, Copy)]
+struct RulePlace<'p> {
+    is_resource: bool,
+    /// Where values can no longer be compared with old ones.
+    uncorrelatable: Option<&'p str>,
+    /// How often its values occur in an object at most; none if nothing bounds that.
+    times: Option<u64>,
+}
+
+struct RuleValidation<'e> {
+    total: TotalCost,
+    had_costs: bool,
+    errors: &'e mut ErrorList,
+}
+
+impl RuleValidation<'_> {
+    /// Parts first, as upstream.
+    fn validate(&mut self, schema: &Value, structural: &Structural, place: RulePlace<'_>, path: &Path<'_>) {
+        let here = path.to_string();
+        let below = |is_resource, uncorrelatable| RulePlace {
+            is_resource,
             uncorrelatable,
-            &path.child("additionalProperties"),
-            errors,
-        );
-    }
-    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        let of_items = match text(schema, "x-kubernetes-list-type") {
-            "map" => uncorrelatable,
-            _ => uncorrelatable.or(Some(&here)),
+            times: occurrences_within(structural, place.times),
         };
-        let is_embedded = flag(items, "x-kubernetes-embedded-resource");
-        validate_rules(items, is_embedded, of_items, &path.child("items"), errors);
+        let part = |name: &str| schema.get(name).filter(|part| part.is_object());
+        if let (Some(values), Additional::Schema(structural)) = (part("additionalProperties"), &structural.additional) {
+            let place = below(structural.embedded, place.uncorrelatable);
+            self.validate(values, structural, place, &path.child("additionalProperties"));
+        }
+        let of_properties = match text(schema, "x-kubernetes-map-type") {
+            "atomic" => place.uncorrelatable.or(Some(&here)),
+            _ => place.uncorrelatable,
+        };
+        let properties = path.child("properties");
+        for (name, structural) in &structural.properties {
+            if let Some(property) = part("properties").and_then(|properties| properties.get(&**name)) {
+                let place = below(structural.embedded, of_properties);
+                self.validate(property, structural, place, &properties.key(name));
+            }
+        }
+        if let (Some(items), Some(structural)) = (part("items"), structural.items.as_deref()) {
+            let of_items = match text(schema, "x-kubernetes-list-type") {
+                "map" => place.uncorrelatable,
+                _ => place.uncorrelatable.or(Some(&here)),
+            };
+            let place = below(structural.embedded, of_items);
+            self.validate(items, structural, place, &path.child("items"));
+        }
+        self.validate_own(schema, structural, place, path);
     }
+
+    fn validate_own(&mut self, schema: &Value, structural: &Structural, place: RulePlace<'_>, path: &Path<'_>) {
+        let findings = examine_rules(structural, place.is_resource);
+        for (index, (rule, found)) in rules_of(schema).iter().zip(findings).enumerate() {
+            let list = path.child("x-kubernetes-validations");
+            let at = list.index(index);
+            self.validate_costs(&found, times_of(structural, place), &at);
+            if let Err(why) = &found.rule {
+                self.errors
+                    .push(Error::invalid_shown(&at.child("rule"), shown_rule(rule), why));
+            }
+            if let Some(Err(why)) = &found.message {
+                let at = at.child("messageExpression");
+                self.errors.push(Error::invalid_shown(&at, shown_rule(rule), why));
+            }
+            if let (true, Some(within)) = (found.uses_old_self, place.uncorrelatable) {
+                let detail =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+                let error = Error::invalid_str(&at.child("rule"), text(rule, "rule"), &detail);
+                self.errors.push(error);
+            }
+            if let (false, Some(optional)) = (found.uses_old_self, rule.get("optionalOldSelf")) {
+                let detail = "may not be set if oldSelf is not used in rule";
+                let error = Error::invalid(&at.child("optionalOldSelf"), optional, detail);
+                self.errors.push(error);
+            }
+        }
+    }
+
+    /// A message is made once for an object that is refused: its cost is not multiplied.
+    fn validate_costs(&mut self, found: &RuleFindings, times: u64, at: &Path<'_>) {
+        let rule = found.rule.as_ref().map_or(0, |cost| cost.saturating_mul(times));
+        let message = found.message.as_ref().and_then(|message| message.as_ref().ok());
+        let costs = [
+            ("rule", "estimated rule cost", Some(&rule)),
+            ("messageExpression", "estimated messageExpression cost", message),
+        ];
+        for (field, name, cost) in costs {
+            let Some(cost) = cost else { continue };
+            let at = at.child(field);
+            if *cost > RULE_COST_LIMIT && !self.had_costs {
+                self.errors
+                    .push(Error::forbidden(&at, &cost_error(name, *cost, RULE_COST_LIMIT)));
+            }
+            self.total.observe(&at, *cost);
+        }
+    }
+}
+
+/// How often a rule is evaluated for an object at most: as often as its values occur, or find room in a request.
+fn times_of(structural: &Structural, place: RulePlace<'_>) -> u64 {
+    let most = || SizeBounds::of(structural, place.is_resource).map_or(1, |bounds| bounds.most_in_request());
+    place.times.unwrap_or_else(most)
 }

@@ -36,8 +36,15 @@ const AT_ROOT_WITH_STATUS: [&str; 22] = [
     "x-kubernetes-validations",
 ];
 
-/// Validates the schema of a version, `has_status` if it has a status subresource.
-pub(super) fn validate_version_schema(schema: &Value, has_status: bool, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the schema of a version, `has_status` if it has a status subresource, `is_unchanged` if an update leaves it as
+/// it was.
+pub(super) fn validate_version_schema(
+    schema: &Value,
+    has_status: bool,
+    is_unchanged: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let at = path.child("openAPIV3Schema");
     if has_status {
         validate_root_with_status(schema, &at, errors);
@@ -60,7 +67,7 @@ pub(super) fn validate_version_schema(schema: &Value, has_status: bool, path: &P
     let before = errors.len();
     SchemaContext::root().validate(schema, &at, errors);
     if is_structural && errors.len() == before {
-        validate_rules(schema, true, None, &at, errors);
+        validate_rules(schema, is_unchanged, &at, errors);
     }
 }
 

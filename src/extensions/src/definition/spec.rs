@@ -35,8 +35,9 @@ pub(super) fn versions(object: &Value) -> &[Value] {
     versions.map_or(&[], Vec::as_slice)
 }
 
-/// Validates the spec of a definition. `versions_are_open`: conversion review versions that nobody knows are taken.
-pub(super) fn validate_spec(object: &Value, versions_are_open: bool, errors: &mut ErrorList) {
+/// Validates the spec of a definition; `old` is what it replaces. `versions_are_open`: conversion review versions that
+/// nobody knows are taken.
+pub(super) fn validate_spec(object: &Value, old: Option<&Value>, versions_are_open: bool, errors: &mut ErrorList) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
     validate_group(spec, &path, errors);
@@ -48,10 +49,10 @@ pub(super) fn validate_spec(object: &Value, versions_are_open: bool, errors: &mu
             errors.push(Error::required(&at.child("schema.openAPIV3Schema"), ""));
         }
     }
-    validate_versions(object, &path, errors);
+    validate_versions(object, old, &path, errors);
     validate_names(spec, &path.child("names"), true, errors);
     let parts = SharedParts::of(versions(object));
-    parts.validate_shared(&path, errors);
+    parts.validate_shared(old, &path, errors);
     validate_conversion(spec, versions_are_open, &path.child("conversion"), errors);
 }
 
@@ -112,10 +113,12 @@ impl<'v> SharedParts<'v> {
         })
     }
 
-    fn validate_shared(&self, path: &Path<'_>, errors: &mut ErrorList) {
+    fn validate_shared(&self, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
         let schema = self.shared("schema").and_then(|schema| schema.get("openAPIV3Schema"));
         if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
-            validate_version_schema(schema, self.has_status(), &path.child("validation"), errors);
+            let is_unchanged = self.versions.first().is_some_and(|first| has_same_schema(first, old));
+            let at = path.child("validation");
+            validate_version_schema(schema, self.has_status(), is_unchanged, &at, errors);
         }
         if let Some(subresources) = self.shared("subresources") {
             validate_subresources(subresources, &path.child("subresources"), errors);
@@ -130,7 +133,7 @@ impl<'v> SharedParts<'v> {
     }
 }
 
-fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_versions(object: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = versions(object);
     let parts = SharedParts::of(versions);
     let list = path.child("versions");
@@ -149,7 +152,8 @@ fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             let has_status = version
                 .pointer("/subresources/status")
                 .is_some_and(|status| !status.is_null());
-            validate_version_schema(schema, has_status, &at.child("schema"), errors);
+            let is_unchanged = has_same_schema(version, old);
+            validate_version_schema(schema, has_status, is_unchanged, &at.child("schema"), errors);
         }
         let own = |name: &str| version.get(name).filter(|_| parts.shared(name).is_none());
         if let Some(subresources) = own("subresources") {
@@ -181,6 +185,15 @@ fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     // Upstream keeps the name of the first version in a field of its own as well.
     let first = versions.first().map_or("", |version| text(version, "name"));
     validate_label(first, &path.child("version"), errors);
+}
+
+/// Reports whether the version of the same name had this schema before.
+fn has_same_schema(version: &Value, old: Option<&Value>) -> bool {
+    let before = old.map_or(&[][..], versions).iter();
+    let mut before = before.filter(|known| text(known, "name") == text(version, "name"));
+    before
+        .next()
+        .is_some_and(|known| known.get("schema") == version.get("schema"))
 }
 
 fn validate_deprecation_warning(version: &Value, path: &Path<'_>, errors: &mut ErrorList) {

@@ -21,7 +21,7 @@ fn definition(field: &Value) -> Value {
 
 fn errors(field: &Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_spec(&definition(field), false, &mut errors);
+    validate_spec(&definition(field), None, false, &mut errors);
     let at = "spec.validation.openAPIV3Schema.properties[spec].properties[f]";
     errors.iter().map(|error| error.to_string().replace(at, "f")).collect()
 }

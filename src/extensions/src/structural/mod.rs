@@ -4,6 +4,7 @@
 //! leaves out. It is read by [`prune`], [`defaults`], [`metadata`], [`list_types`], [`merge`] and [`values`], which do to an object what
 //! `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` does.
 
+pub(crate) mod bounds;
 pub(crate) mod defaults;
 pub(crate) mod formats;
 pub(crate) mod list_types;
@@ -286,6 +287,11 @@ impl ValueValidation {
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
         let number = |name: &str| schema.get(name).and_then(Value::as_f64);
         let count = |name: &str| schema.get(name).and_then(Value::as_u64);
+        // A negative limit leaves nothing.
+        let limit = |name: &str| {
+            let is_negative = schema.get(name).and_then(Value::as_i64).is_some_and(i64::is_negative);
+            if is_negative { Some(0) } else { count(name) }
+        };
         let format = formats::supported(text("type"), text("format")).unwrap_or_default();
         let checks = Self {
             format: format.to_owned(),
@@ -294,12 +300,12 @@ impl ValueValidation {
             minimum: number("minimum"),
             exclusive_minimum: flag("exclusiveMinimum"),
             multiple_of: number("multipleOf"),
-            max_length: count("maxLength"),
+            max_length: limit("maxLength"),
             min_length: count("minLength"),
             pattern: Some(text("pattern")).filter(|text| !text.is_empty()).map(Pattern::new),
-            max_items: count("maxItems"),
+            max_items: limit("maxItems"),
             min_items: count("minItems"),
-            max_properties: count("maxProperties"),
+            max_properties: limit("maxProperties"),
             min_properties: count("minProperties"),
             required: texts(schema.get("required")).into_iter().map(Into::into).collect(),
             one_among: schema
