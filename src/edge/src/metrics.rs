@@ -14,12 +14,19 @@ use crate::exchange::Exchange;
 
 const DURATION: &str = "apiserver_request_duration_seconds";
 const SIZE: &str = "apiserver_response_sizes";
+const ESTIMATED_SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
+const WATCH_COUNTS: &str = "apiserver_flowcontrol_watch_count_samples";
+/// The times that requests wait for their seats and keep them.
+const FLOW_SECONDS: &str = "apiserver_flowcontrol_request_";
 
 const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
 const SIZE_BUCKETS: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const FLOW_SECONDS_BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
+const SEAT_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
+const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
 
 /// Gives the histograms of this room their buckets.
 ///
@@ -28,7 +35,10 @@ const SIZE_BUCKETS: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
     builder
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &DURATION_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full(SIZE.to_owned()), &SIZE_BUCKETS)
+        .set_buckets_for_metric(Matcher::Full(SIZE.to_owned()), &SIZE_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Prefix(FLOW_SECONDS.to_owned()), &FLOW_SECONDS_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full(ESTIMATED_SEATS.to_owned()), &SEAT_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full(WATCH_COUNTS.to_owned()), &WATCH_COUNT_BUCKETS)
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

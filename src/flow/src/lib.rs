@@ -12,7 +12,7 @@ mod max_in_flight;
 pub use error::{Full, LimiterError};
 pub use fairness::{
     BootstrapObject, Flow, FlowConfig, FlowDemand, FlowDump, FlowRequest, FlowSeat, FlowSubject, PriorityAndFairness,
-    bootstrap_objects,
+    RequestDetails, WorkEstimate, bootstrap_objects,
 };
 pub use handle::{Limiter, Seat};
 pub use max_in_flight::{ClassSeat, InFlightLimits, MaxInFlight, RequestKind};

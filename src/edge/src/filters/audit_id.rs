@@ -12,7 +12,7 @@ pub(crate) fn assign(request: &Request) -> AuditId {
 }
 
 /// Names the request in its answer.
-pub(crate) fn tell(id: &AuditId, response: &mut HttpResponse) {
+pub(crate) fn set(id: &AuditId, response: &mut HttpResponse) {
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         response.headers_mut().insert(AUDIT_ID, value);
     }

@@ -84,9 +84,9 @@ impl RequestHeaders for HeadersOfRequest<'_> {
 /// Takes out the token, and what a proxy says of the user, whether it was believed or not.
 fn take_out(front_proxy: &FrontProxyHeaders, headers: &mut HeaderMap) {
     headers.remove(header::AUTHORIZATION);
-    let tells = |name: &&HeaderName| front_proxy.has(name.as_str());
-    let told: Vec<HeaderName> = headers.keys().filter(tells).cloned().collect();
-    for name in told {
+    let names_user = |name: &&HeaderName| front_proxy.has(name.as_str());
+    let removed: Vec<HeaderName> = headers.keys().filter(names_user).cloned().collect();
+    for name in removed {
         headers.remove(name);
     }
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_told_who_asks_is_taken_out() {
+    fn credentials_and_identity_headers_are_removed() {
         let mut headers = HeaderMap::new();
         for name in [
             "authorization",

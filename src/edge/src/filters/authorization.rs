@@ -25,8 +25,8 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// 403 if not. If it is not known whether it may, the answer is that of kube-apiserver, which is no `Status`.
 pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), HttpResponse> {
-    let nobody = UserInfo::default();
-    let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
+    let anonymous = UserInfo::default();
+    let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&anonymous));
     let decision = state.authorizer.authorize(attributes).await;
     annotate(exchange, &decision);
     match decision {
@@ -59,10 +59,10 @@ fn internal_error(request: &Request, error: &str) -> HttpResponse {
 /// # Errors
 /// 403 if not.
 pub(crate) async fn authorize_creation(authorizer: &dyn Authorizer, exchange: &Exchange) -> Result<(), ApiError> {
-    let nobody = UserInfo::default();
+    let anonymous = UserInfo::default();
     let attributes = Attributes {
         verb: "create",
-        ..attributes(exchange, exchange.acting_user().unwrap_or(&nobody))
+        ..attributes(exchange, exchange.acting_user().unwrap_or(&anonymous))
     };
     decide(authorizer, attributes).await
 }
@@ -75,10 +75,10 @@ pub(crate) async fn authorize_unsafe_deletion(
     authorizer: &dyn Authorizer,
     exchange: &Exchange,
 ) -> Result<(), ApiError> {
-    let nobody = UserInfo::default();
+    let anonymous = UserInfo::default();
     let attributes = Attributes {
         verb: UNSAFE_DELETE,
-        ..attributes(exchange, exchange.acting_user().unwrap_or(&nobody))
+        ..attributes(exchange, exchange.acting_user().unwrap_or(&anonymous))
     };
     let why = match authorizer.authorize(attributes).await {
         Decision::Allow(_) => return Ok(()),

@@ -33,7 +33,7 @@ pub(crate) async fn impersonate(state: &ChainState, exchange: &Exchange, request
         return if wanted == UserInfo::default() {
             Ok(())
         } else {
-            Err(ApiError::bad_request(nobody(&wanted)))
+            Err(ApiError::bad_request(missing_user(&wanted)))
         };
     }
     let requestor = exchange.user();
@@ -72,7 +72,7 @@ fn named(headers: &HeaderMap) -> UserInfo {
 }
 
 /// The text of a refusal of headers that name no user, in which Go prints a value.
-fn nobody(wanted: &UserInfo) -> String {
+fn missing_user(wanted: &UserInfo) -> String {
     let list = |texts: &[String]| {
         let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
         format!("[]string{{{}}}", quoted.join(", "))
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn headers_without_a_user_are_told_as_they_were_read() {
+    fn headers_without_a_user_are_reported_as_they_were_read() {
         let check = |pairs: &[(&'static str, &'static str)], groups: &str, extra: &str| {
             let expected = format!(
                 "requested &user.DefaultInfo{{Name:\"\", UID:\"\", Groups:[]string{groups}, \
                  Extra:map[string][]string{extra}}} without impersonating a user name"
             );
-            assert_eq!(nobody(&named(&headers(pairs))), expected);
+            assert_eq!(missing_user(&named(&headers(pairs))), expected);
         };
         check(&[("impersonate-group", "team")], r#"{"team"}"#, "(nil)");
         check(

@@ -56,7 +56,7 @@ impl Drop for RequestObservation {
         access_log::log(&self.exchange, self.status, self.bytes, took);
         request_span::end(&self.exchange, self.status, self.bytes, took);
         if self.slow_request.is_some_and(|threshold| took >= threshold) && !self.exchange.info.is_long_running() {
-            slow_request::tell(&self.exchange, self.status, self.bytes, took);
+            slow_request::log(&self.exchange, self.status, self.bytes, took);
         }
     }
 }

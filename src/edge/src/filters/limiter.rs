@@ -11,11 +11,12 @@ use actix_web::{
 };
 use trireme_auth::MASTERS;
 use trireme_flow::{
-    Flow, FlowDemand, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestKind, Seat,
+    Flow, FlowDemand, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestDetails,
+    RequestKind, Seat,
 };
 use trireme_registry::request::UserInfo;
 
-use super::list_cost;
+use super::work_estimate;
 use crate::{exchange::Exchange, respond, state::ChainState};
 
 /// A request may wait in a queue for this part of its time.
@@ -43,28 +44,32 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
         .flow
         .get_or_init(|| fairness.classify(&request(exchange, user)));
     let demand = FlowDemand {
-        seats: list_cost::seats(state, exchange).min(flow.widest()),
+        work: work_estimate::estimate(state, exchange, flow),
         kind: RequestKind::of_verb(exchange.info.verb.as_str()),
+        is_watch: exchange.info.is_long_running(),
         deadline: wait_until(state, exchange),
     };
-    let seat = fairness.acquire(flow, demand, || describe(exchange, user)).await?;
+    let seat = fairness.acquire(flow, demand, details(exchange, user)).await?;
+    if demand.is_watch {
+        let _ = exchange.watch.set(state.watches.begin(&exchange.info));
+    }
     Ok(seat.into())
 }
 
-/// The columns of a request in `dump_requests?includeRequestDetails`.
-fn describe(exchange: &Exchange, user: &UserInfo) -> String {
+/// The request as `dump_requests?includeRequestDetails` shows it.
+fn details(exchange: &Exchange, user: &UserInfo) -> RequestDetails {
     let info = &exchange.info;
-    [
+    RequestDetails::new([
         user.name.as_str(),
         info.verb.as_str(),
         info.path(),
         info.namespace(),
         info.name(),
+        info.group(),
         info.version(),
         info.resource(),
         info.subresource(),
-    ]
-    .join(", ")
+    ])
 }
 
 fn wait_until(state: &ChainState, exchange: &Exchange) -> Instant {

@@ -53,6 +53,7 @@ pub(crate) fn resolve(
         impersonated: OnceCell::new(),
         deadline: Cell::new(None),
         flow: OnceCell::new(),
+        watch: OnceCell::new(),
         audit: OnceCell::new(),
         warnings: RefCell::default(),
         resource: OnceCell::new(),

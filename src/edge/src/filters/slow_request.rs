@@ -33,7 +33,7 @@ const PARAMETERS: [&str; 19] = [
 ];
 
 /// Logs a request that is done, with its steps.
-pub(crate) fn tell(exchange: &Exchange, status: StatusCode, bytes: u64, took: Duration) {
+pub(crate) fn log(exchange: &Exchange, status: StatusCode, bytes: u64, took: Duration) {
     let info = &exchange.info;
     // The path of an object is logged by its parts: what follows a `proxy` is another server's and may hold anything.
     let path = if info.is_resource { "" } else { info.path() };

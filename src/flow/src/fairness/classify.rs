@@ -144,9 +144,10 @@ fn is_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
 
 /// A pattern matches its path and all below it (`matchPolicyRuleNonResourceURL`); one that ends in `/*` what is below alone.
 fn is_path(pattern: &str, path: &str) -> bool {
-    match pattern.strip_suffix(ALL) {
-        Some("") => true,
-        Some(prefix) if prefix.ends_with('/') => path.starts_with(prefix),
-        _ => pattern == path,
-    }
+    let below = pattern.strip_suffix(ALL).unwrap_or(pattern);
+    let is_below = || {
+        let rest = path.strip_prefix(below);
+        rest.is_some_and(|rest| below.ends_with('/') || rest.starts_with('/'))
+    };
+    is(pattern, path) || is_below()
 }

@@ -10,6 +10,7 @@ use trireme_actors::{ActorSystem, Caller, Handle, Owned};
 use super::{
     config::{FlowConfig, FlowSchema, PriorityLevelSpec},
     counters::{LevelCounters, RouteMeters},
+    late::LateReleases,
     level::LevelActor,
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     messages::Reshape,
@@ -44,7 +45,7 @@ pub(crate) struct FlowRoute {
     pub(crate) schema: Arc<FlowSchema>,
     pub(crate) uid: Arc<str>,
     pub(crate) level: Arc<FlowLevel>,
-    pub(crate) meters: RouteMeters,
+    pub(crate) meters: Arc<RouteMeters>,
 }
 
 /// What requests are classified by. Immutable; replaced as a whole.
@@ -72,6 +73,7 @@ pub(crate) struct FlowController {
     server_seats: u32,
     published: Arc<ArcSwap<LevelTable>>,
     kept: BTreeMap<Arc<str>, KeptLevel>,
+    late: LateReleases,
 }
 
 impl FlowController {
@@ -80,12 +82,14 @@ impl FlowController {
         system: &ActorSystem,
         server_seats: u32,
         published: Arc<ArcSwap<LevelTable>>,
+        late: LateReleases,
     ) -> Result<Self, LimiterError> {
         let mut controller = Self {
             system: system.clone(),
             server_seats,
             published,
             kept: BTreeMap::new(),
+            late,
         };
         controller.configure(&FlowConfig::of([], []))?;
         Ok(controller)
@@ -138,7 +142,7 @@ impl FlowController {
     }
 
     fn start_level(&self, name: &Arc<str>, spec: &PriorityLevelSpec) -> Result<KeptLevel, LimiterError> {
-        let seats = LevelSeats::new(name, 0, self.system.clock().clone());
+        let seats = LevelSeats::new(0, self.system.clock().clone(), self.late.clone());
         let (shared, shape) = (Arc::clone(&seats), spec.queuing());
         let owned = self
             .system
@@ -200,7 +204,7 @@ impl FlowController {
                 schema: Arc::clone(schema),
                 uid: schema.metadata.uid.as_str().into(),
                 level: Arc::clone(&kept.level),
-                meters: RouteMeters::new(schema.name(), &kept.level.name),
+                meters: Arc::new(RouteMeters::new(schema.name(), &kept.level.name)),
             })
         };
         self.published.store(Arc::new(LevelTable {

@@ -7,10 +7,11 @@ use std::{
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
+use super::work::TrackedRequest;
+
 /// What became of the requests of a level.
 pub(crate) struct LevelCounters {
     level: String,
-    in_queue: Gauge,
     pub(crate) waiting: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) timed_out: AtomicU64,
@@ -45,7 +46,6 @@ impl LevelCounters {
     pub(crate) fn new(level: &str) -> Self {
         Self {
             level: level.to_owned(),
-            in_queue: gauge!("apiserver_flowcontrol_current_inqueue_requests", "priority_level" => level.to_owned()),
             waiting: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
@@ -68,12 +68,16 @@ impl LevelCounters {
     }
 
     /// Begins to count a request that waits.
-    pub(crate) fn wait<'c>(&'c self, schema: &'c str) -> WaitCount<'c> {
+    pub(crate) fn wait<'c>(&'c self, request: &'c TrackedRequest) -> WaitCount<'c> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.in_queue.increment(1.0);
+        request.meters.in_queue.increment(1.0);
+        request
+            .meters
+            .in_queue_seats
+            .increment(f64::from(request.work.most_seats()));
         WaitCount {
             counters: self,
-            schema,
+            request,
             is_over: false,
         }
     }
@@ -83,22 +87,54 @@ impl LevelCounters {
 pub(crate) struct RouteMeters {
     dispatched: Counter,
     waited: Histogram,
-    seats: Histogram,
+    waited_in_vain: Histogram,
+    estimated_seats: Histogram,
+    watchers: Histogram,
+    in_queue: Gauge,
+    in_queue_seats: Gauge,
+    executing: Gauge,
+    executing_seats: Gauge,
+    took: Histogram,
+    watch_took: Histogram,
 }
 
 impl RouteMeters {
     pub(crate) fn new(schema: &str, level: &str) -> Self {
         let labels = [("priority_level", level.to_owned()), ("flow_schema", schema.to_owned())];
+        let and = |name: &'static str, value: &str| {
+            let [level, schema] = labels.clone();
+            [level, schema, (name, value.to_owned())]
+        };
+        let waited = |has_run: &str| {
+            histogram!(
+                "apiserver_flowcontrol_request_wait_duration_seconds",
+                &and("execute", has_run)
+            )
+        };
+        let took = |kind: &str| histogram!("apiserver_flowcontrol_request_execution_seconds", &and("type", kind));
         Self {
             dispatched: counter!("apiserver_flowcontrol_dispatched_requests_total", &labels),
-            waited: histogram!("apiserver_flowcontrol_request_wait_duration_seconds", &labels),
-            seats: histogram!("apiserver_flowcontrol_work_estimated_seats", &labels),
+            waited: waited("true"),
+            waited_in_vain: waited("false"),
+            estimated_seats: histogram!("apiserver_flowcontrol_work_estimated_seats", &labels),
+            watchers: histogram!("apiserver_flowcontrol_watch_count_samples", &labels),
+            in_queue: gauge!("apiserver_flowcontrol_current_inqueue_requests", &labels),
+            in_queue_seats: gauge!("apiserver_flowcontrol_current_inqueue_seats", &labels),
+            executing: gauge!("apiserver_flowcontrol_current_executing_requests", &labels),
+            executing_seats: gauge!("apiserver_flowcontrol_current_executing_seats", &labels),
+            took: took("regular"),
+            watch_took: took("watch"),
         }
     }
 
     /// A request asks for so many seats.
     pub(crate) fn asked(&self, seats: u32) {
-        self.seats.record(f64::from(seats));
+        self.estimated_seats.record(f64::from(seats));
+    }
+
+    /// A write has so many watchers.
+    pub(crate) fn watched(&self, watchers: u32) {
+        self.watchers.record(f64::from(watchers));
     }
 
     /// A request has got its seat after so long.
@@ -106,12 +142,35 @@ impl RouteMeters {
         self.dispatched.increment(1);
         self.waited.record(after.as_secs_f64());
     }
+
+    /// A request has waited for so long and got no seat.
+    pub(crate) fn gave_up(&self, after: Duration) {
+        self.waited_in_vain.record(after.as_secs_f64());
+    }
+
+    /// A request with so many seats begins to be worked on.
+    pub(crate) fn begin(&self, seats: u32) {
+        self.executing.increment(1.0);
+        self.executing_seats.increment(f64::from(seats));
+    }
+
+    /// A request has been worked on for so long; for a watch, until it had begun.
+    pub(crate) fn end(&self, took: Duration, is_watch: bool) {
+        self.executing.decrement(1.0);
+        let meter = if is_watch { &self.watch_took } else { &self.took };
+        meter.record(took.as_secs_f64());
+    }
+
+    /// So many seats are taken no more.
+    pub(crate) fn give_back(&self, seats: u32) {
+        self.executing_seats.decrement(f64::from(seats));
+    }
 }
 
 /// A request that waits. Dropped before it is over, its client has left.
 pub(crate) struct WaitCount<'c> {
     counters: &'c LevelCounters,
-    schema: &'c str,
+    request: &'c TrackedRequest,
     is_over: bool,
 }
 
@@ -124,10 +183,15 @@ impl WaitCount<'_> {
 
 impl Drop for WaitCount<'_> {
     fn drop(&mut self) {
+        let meters = &self.request.meters;
         self.counters.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.counters.in_queue.decrement(1.0);
+        meters.in_queue.decrement(1.0);
+        meters
+            .in_queue_seats
+            .decrement(f64::from(self.request.work.most_seats()));
         if !self.is_over {
-            self.counters.refused(self.schema, RefusalReason::Cancelled);
+            self.counters
+                .refused(self.request.schema.name(), RefusalReason::Cancelled);
         }
     }
 }

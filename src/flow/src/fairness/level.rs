@@ -7,14 +7,15 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use super::{
     config::QueueShape,
     dump::QueuesDump,
-    messages::{Dump, Enqueue, Freed, Reshape, Turned, WaitingRequest},
-    queues::FairQueues,
-    seats::LevelSeats,
+    messages::{Dump, Enqueue, Freed, Reshape, Turned},
+    queues::{FairQueues, QueueState},
+    seats::{LevelSeats, OriginQueue},
+    work::TrackedRequest,
 };
 
 /// A request in a queue.
 struct QueuedRequest {
-    request: WaitingRequest,
+    request: Arc<TrackedRequest>,
     reply: Reply<Turned>,
 }
 
@@ -47,9 +48,12 @@ impl LevelActor {
         let (seats, now) = (&self.seats, turn.now());
         while let Some(next) = queues.dispatch(now, seats.limit(), |width| seats.try_take_in_turn(width)) {
             // An asker that has left meanwhile gives the seats back by dropping them.
-            next.item
-                .reply
-                .send(Turned::Seated(seats.dispatched(next.seats, next.executing)));
+            let queue = OriginQueue {
+                index: next.queue,
+                executing: next.executing,
+            };
+            let QueuedRequest { request, reply } = next.item;
+            reply.send(Turned::Seated(seats.dispatched(request, queue)));
         }
         if queues.waiting() > 0 {
             self.listen(turn);
@@ -73,23 +77,20 @@ impl Receive<Enqueue> for LevelActor {
     fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
         let Some(shape) = self.shape else {
             // Seats may have been given back since the asker looked.
-            let seated = self
-                .seats
-                .try_take(request.seats)
-                .map_or(Turned::Refused, Turned::Seated);
+            let seated = self.seats.try_take(&request).map_or(Turned::Refused, Turned::Seated);
             return reply.send(seated);
         };
         let now = turn.now();
         let queues = self.queues.get_or_insert_with(|| FairQueues::new(shape, now));
         let gone = queues.retain(|asked| !asked.reply.is_abandoned());
         self.seats.leave(gone);
-        let width = request.seats;
+        let work = request.work;
         let Some(place) = queues.place(now, self.seats.limit(), flow) else {
             return reply.send(Turned::Refused);
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
-        self.seats.wait(width);
-        queues.enqueue(place, width, QueuedRequest { request, reply });
+        self.seats.wait(work.most_seats());
+        queues.enqueue(place, work, QueuedRequest { request, reply });
         self.dispatch(turn);
     }
 }
@@ -124,13 +125,23 @@ impl Receive<Reshape> for LevelActor {
 
 impl Receive<Dump> for LevelActor {
     fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, _: &mut Turn<'_, Self>) {
-        let active = self.queues.iter().flat_map(FairQueues::active);
-        let queues = active.map(|(state, waiting)| {
-            let waiting = waiting.map(|asked| asked.request.clone());
-            (state, waiting.collect())
-        });
-        reply.send(QueuesDump {
-            queues: queues.collect(),
-        });
+        let queues = match (&self.queues, self.shape) {
+            (Some(queues), _) => queues
+                .states()
+                .map(|(state, waiting)| (state, waiting.map(|asked| Arc::clone(&asked.request)).collect()))
+                .collect(),
+            // Queues that nobody has needed yet.
+            (None, Some(shape)) => (0..shape.queues)
+                .map(|index| {
+                    let state = QueueState {
+                        index,
+                        ..QueueState::default()
+                    };
+                    (state, Vec::new())
+                })
+                .collect(),
+            (None, None) => Vec::new(),
+        };
+        reply.send(QueuesDump { queues });
     }
 }

@@ -1,29 +1,15 @@
 //! Messages of the priority levels and of their controller.
 
+use std::sync::Arc;
+
 use trireme_actors::Message;
-use trireme_machinery::time::Time;
 
-use super::{config::QueueShape, dump::QueuesDump, seats::LevelSeat};
-
-/// A request as the dumps show it while it waits.
-#[derive(Debug, Clone)]
-pub(crate) struct WaitingRequest {
-    /// The name of its schema.
-    pub(crate) schema: String,
-    /// What tells it from other flows of the schema.
-    pub(crate) distinguisher: String,
-    /// When it came.
-    pub(crate) arrived: Time,
-    /// Its seats.
-    pub(crate) seats: u32,
-    /// The columns of the dump with details: user, verb, path, namespace, name, version, resource, subresource.
-    pub(crate) details: String,
-}
+use super::{config::QueueShape, dump::QueuesDump, seats::LevelSeat, work::TrackedRequest};
 
 /// Waits for seats where none were free a moment ago.
 pub(crate) struct Enqueue {
     pub(crate) flow: u64,
-    pub(crate) request: WaitingRequest,
+    pub(crate) request: Arc<TrackedRequest>,
 }
 
 /// What a request that found no seats gets.

@@ -22,6 +22,7 @@ mod controller;
 mod counters;
 mod defaults;
 mod dump;
+mod late;
 mod level;
 mod limits;
 mod messages;
@@ -29,17 +30,17 @@ mod queues;
 mod seats;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
 use metrics::{Gauge, gauge};
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, AskError, Clock};
-use trireme_machinery::time::Time;
 
 use self::seats::LevelSeat;
 pub use self::{
@@ -47,11 +48,15 @@ pub use self::{
     config::FlowConfig,
     defaults::{BootstrapObject, bootstrap_objects},
     dump::FlowDump,
+    work::{RequestDetails, WorkEstimate},
 };
 use self::{
     controller::{FlowController, FlowRoute, LevelTable},
     counters::RefusalReason,
-    messages::{Enqueue, Turned, WaitingRequest},
+    dump::DumpClock,
+    late::LateReleases,
+    messages::{Enqueue, Turned},
+    work::TrackedRequest,
 };
 use crate::{
     error::{Full, LimiterError},
@@ -71,7 +76,7 @@ pub struct PriorityAndFairness {
 pub struct Flow {
     table: Arc<LevelTable>,
     route: usize,
-    distinguisher: String,
+    distinguisher: Arc<str>,
 }
 
 impl Flow {
@@ -87,6 +92,13 @@ impl Flow {
     /// The UID of its priority level; empty for a mandatory one that the store does not have yet.
     pub fn level_uid(&self) -> &str {
         self.route().map_or("", |route| &route.level.uid)
+    }
+
+    /// Counts the watchers of what the request writes.
+    pub fn note_watchers(&self, watchers: u32) {
+        if let Some(route) = self.route() {
+            route.meters.watched(watchers);
+        }
     }
 
     /// The most seats that the request may take.
@@ -108,10 +120,12 @@ impl Flow {
 /// The seats that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowDemand {
-    /// How many it takes.
-    pub seats: u32,
+    /// The seats, and for how long.
+    pub work: WorkEstimate,
     /// How it is counted.
     pub kind: RequestKind,
+    /// True for a watch, which has its seats until it has begun.
+    pub is_watch: bool,
     /// How long it waits for them.
     pub deadline: Instant,
 }
@@ -163,8 +177,11 @@ impl PriorityAndFairness {
         let table = Arc::<ArcSwap<LevelTable>>::default();
         let (sender, receiver) = watch::channel(FlowConfig::default());
         let seats = u32::try_from(server_seats).unwrap_or(u32::MAX);
-        let controller = FlowController::start(system, seats, Arc::clone(&table))?;
+        let (late, ended) = LateReleases::channel();
+        let controller = FlowController::start(system, seats, Arc::clone(&table), late)?;
         system.tasks().spawn_named("flow-controller", controller.run(receiver));
+        let releases = late::release(system.clock().clone(), ended);
+        system.tasks().spawn_named("flow-late-releases", releases);
         Ok(Self {
             table,
             configs: Arc::new(sender),
@@ -190,7 +207,7 @@ impl PriorityAndFairness {
             .map_or("", |route| route.schema.distinguisher(request));
         Flow {
             route,
-            distinguisher: distinguisher.to_owned(),
+            distinguisher: distinguisher.into(),
             table,
         }
     }
@@ -200,62 +217,53 @@ impl PriorityAndFairness {
     ///
     /// # Errors
     /// [`Full`] if there are none in time.
-    pub async fn acquire(
-        &self,
-        flow: &Flow,
-        demand: FlowDemand,
-        describe: impl FnOnce() -> String,
-    ) -> Result<FlowSeat, Full> {
-        let held = self.take(flow, demand, describe).await?;
+    pub async fn acquire(&self, flow: &Flow, demand: FlowDemand, details: RequestDetails) -> Result<FlowSeat, Full> {
+        let held = self.take(flow, demand, details).await?;
         Ok(self.in_flight.count(held, demand.kind))
     }
 
-    async fn take(
-        &self,
-        flow: &Flow,
-        demand: FlowDemand,
-        describe: impl FnOnce() -> String,
-    ) -> Result<LevelSeat, Full> {
+    async fn take(&self, flow: &Flow, demand: FlowDemand, details: RequestDetails) -> Result<LevelSeat, Full> {
         let route = flow.route().ok_or(Full)?;
         let level = &route.level;
-        route.meters.asked(demand.seats);
+        route.meters.asked(demand.work.most_seats());
+        let request = Arc::new(TrackedRequest {
+            schema: Arc::clone(&route.schema),
+            meters: Arc::clone(&route.meters),
+            distinguisher: Arc::clone(&flow.distinguisher),
+            arrived: self.clock.now(),
+            work: demand.work,
+            is_watch: demand.is_watch,
+            details,
+        });
         if level.is_exempt {
             route.meters.dispatched(Duration::ZERO);
-            return Ok(level.seats.exempt(demand.seats));
+            return Ok(level.seats.exempt(request));
         }
-        if let Some(held) = level.seats.try_take(demand.seats) {
+        if let Some(held) = level.seats.try_take(&request) {
             route.meters.dispatched(Duration::ZERO);
             return Ok(held);
         }
-        self.wait(flow, route, demand, describe()).await
+        self.wait(route, request, demand.deadline).await
     }
 
     async fn wait(
         &self,
-        flow: &Flow,
         route: &FlowRoute,
-        demand: FlowDemand,
-        details: String,
+        request: Arc<TrackedRequest>,
+        deadline: Instant,
     ) -> Result<LevelSeat, Full> {
-        let (level, arrived) = (&route.level, self.clock.now());
+        let level = &route.level;
         let message = Enqueue {
-            flow: route.schema.flow_hash(&flow.distinguisher),
-            request: WaitingRequest {
-                schema: route.schema.name().to_owned(),
-                distinguisher: flow.distinguisher.clone(),
-                arrived: since_epoch(self.clock.wall()),
-                seats: demand.seats,
-                details,
-            },
+            flow: route.schema.flow_hash(&request.distinguisher),
+            request: Arc::clone(&request),
         };
-        let waits = level.counters.wait(route.schema.name());
-        let outcome = level.actor.ask_until(message, demand.deadline).await;
+        let waits = level.counters.wait(&request);
+        let outcome = level.actor.ask_until(message, deadline).await;
         waits.over();
+        let waited = self.clock.now().saturating_duration_since(request.arrived);
         let reason = match outcome {
             Ok(Turned::Seated(held)) => {
-                route
-                    .meters
-                    .dispatched(self.clock.now().saturating_duration_since(arrived));
+                route.meters.dispatched(waited);
                 return Ok(held);
             }
             Err(AskError::Deadline { .. }) => RefusalReason::TimeOut,
@@ -263,17 +271,15 @@ impl PriorityAndFairness {
             // An actor that has no place for another message has queues that are full.
             Ok(Turned::Refused) | Err(_) => RefusalReason::QueueFull,
         };
+        if reason == RefusalReason::TimeOut {
+            route.meters.gave_up(waited);
+        }
         level.counters.refused(route.schema.name(), reason);
         Err(Full)
     }
 
     /// A table of what the levels are at, as text.
     pub async fn dump(&self, dump: FlowDump) -> String {
-        dump.render(&self.table.load_full()).await
+        dump.render(&self.table.load_full(), &DumpClock::of(&self.clock)).await
     }
-}
-
-fn since_epoch(time: SystemTime) -> Time {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }

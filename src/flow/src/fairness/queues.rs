@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::config::QueueShape;
+use super::{config::QueueShape, work::WorkEstimate};
 
 /// The guess of how long a request is worked on.
 const SERVICE_TIME: Duration = Duration::from_millis(3);
@@ -41,14 +41,18 @@ impl Executing {
             .saturating_sub(nanos(SERVICE_TIME))
             .saturating_mul(i64::from(seats));
         self.excess.fetch_add(excess, Ordering::AcqRel);
-        self.seats.fetch_sub(seats, Ordering::AcqRel);
         self.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// So many seats are taken no more.
+    pub(crate) fn give_back(&self, seats: u32) {
+        self.seats.fetch_sub(seats, Ordering::AcqRel);
     }
 }
 
 /// A request that waits.
 struct Waiting<T> {
-    seats: u32,
+    work: WorkEstimate,
     item: T,
 }
 
@@ -71,7 +75,7 @@ impl<T> Default for Queue<T> {
 
 impl<T> Queue<T> {
     fn waiting_seats(&self) -> u32 {
-        self.waiting.iter().map(|waiting| waiting.seats).sum()
+        self.waiting.iter().map(|waiting| waiting.work.most_seats()).sum()
     }
 
     fn is_active(&self) -> bool {
@@ -90,14 +94,15 @@ impl<T> Queue<T> {
 }
 
 /// A queue as `/debug/api_priority_and_fairness/dump_queues` shows it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct QueueState {
     pub(crate) index: usize,
     pub(crate) pending: usize,
     pub(crate) executing: u32,
     pub(crate) seats_in_use: u32,
     pub(crate) next_start_seconds: f64,
-    pub(crate) waiting_seats: u32,
+    pub(crate) initial_seats_sum: u32,
+    pub(crate) most_seats_sum: u32,
     pub(crate) waiting_work_seconds: f64,
 }
 
@@ -107,7 +112,8 @@ pub(crate) struct QueuePlace(usize);
 /// A request whose turn it is.
 pub(crate) struct Dispatched<T> {
     pub(crate) item: T,
-    pub(crate) seats: u32,
+    /// The index of the queue that it waited in.
+    pub(crate) queue: usize,
     pub(crate) executing: Arc<Executing>,
 }
 
@@ -162,14 +168,14 @@ impl<T> FairQueues<T> {
     }
 
     /// Puts a request where there is room for it.
-    pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, seats: u32, item: T) {
+    pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, work: WorkEstimate, item: T) {
         let Some(queue) = self.queues.get_mut(index) else {
             return;
         };
         if !queue.is_active() {
             queue.next_start = self.virtual_now;
         }
-        queue.waiting.push_back(Waiting { seats, item });
+        queue.waiting.push_back(Waiting { work, item });
     }
 
     /// The request whose turn it is, if `may_take` finds seats for it. A wide request at the head is not overtaken: it would
@@ -183,16 +189,16 @@ impl<T> FairQueues<T> {
         self.advance(now, limit);
         let index = self.next_queue()?;
         let queue = self.queues.get_mut(index)?;
-        if !may_take(queue.waiting.front()?.seats) {
+        if !may_take(queue.waiting.front()?.work.most_seats()) {
             return None;
         }
-        let Waiting { seats, item } = queue.waiting.pop_front()?;
-        queue.next_start = queue.next_start.saturating_add(guessed_work(seats));
-        queue.executing.begin(seats);
+        let Waiting { work, item } = queue.waiting.pop_front()?;
+        queue.next_start = queue.next_start.saturating_add(guessed_work(&work));
+        queue.executing.begin(work.most_seats());
         self.robin = index + 1;
         Some(Dispatched {
             item,
-            seats,
+            queue: index,
             executing: Arc::clone(&queue.executing),
         })
     }
@@ -214,18 +220,19 @@ impl<T> FairQueues<T> {
             .map(|waiting| waiting.item)
     }
 
-    /// The queues in which something happens, with what waits in them.
-    pub(crate) fn active(&self) -> impl Iterator<Item = (QueueState, impl Iterator<Item = &T>)> {
-        let active = self.queues.iter().enumerate().filter(|(_, queue)| queue.is_active());
-        active.map(|(index, queue)| {
+    /// All queues, with what waits in them.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (QueueState, impl Iterator<Item = &T>)> {
+        self.queues.iter().enumerate().map(|(index, queue)| {
+            let works = || queue.waiting.iter().map(|waiting| &waiting.work);
             let state = QueueState {
                 index,
                 pending: queue.waiting.len(),
                 executing: queue.executing.requests.load(Ordering::Acquire),
                 seats_in_use: queue.executing.seats.load(Ordering::Acquire),
-                next_start_seconds: Duration::from_nanos(u64::try_from(queue.next_start).unwrap_or(0)).as_secs_f64(),
-                waiting_seats: queue.waiting_seats(),
-                waiting_work_seconds: (SERVICE_TIME * queue.waiting_seats()).as_secs_f64(),
+                next_start_seconds: seconds(queue.next_start),
+                initial_seats_sum: works().map(|work| work.initial_seats).sum(),
+                most_seats_sum: queue.waiting_seats(),
+                waiting_work_seconds: seconds(works().map(guessed_work).sum()),
             };
             (state, queue.waiting.iter().map(|waiting| &waiting.item))
         })
@@ -254,7 +261,7 @@ impl<T> FairQueues<T> {
         let finish = |index: usize| {
             let queue = self.queues.get(index)?;
             let head = queue.waiting.front()?;
-            Some((queue.next_start.saturating_add(guessed_work(head.seats)), index))
+            Some((queue.next_start.saturating_add(guessed_work(&head.work)), index))
         };
         let in_turn = (0..count).map(|offset| (self.robin + offset) % count);
         in_turn
@@ -264,8 +271,13 @@ impl<T> FairQueues<T> {
     }
 }
 
-fn guessed_work(seats: u32) -> i64 {
-    nanos(SERVICE_TIME).saturating_mul(i64::from(seats))
+fn guessed_work(work: &WorkEstimate) -> i64 {
+    let initial = nanos(SERVICE_TIME).saturating_mul(i64::from(work.initial_seats));
+    initial.saturating_add(nanos(work.additional_latency).saturating_mul(i64::from(work.final_seats)))
+}
+
+fn seconds(nanos: i64) -> f64 {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)).as_secs_f64()
 }
 
 fn nanos(duration: Duration) -> i64 {

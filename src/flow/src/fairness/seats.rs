@@ -8,11 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use metrics::{Gauge, Histogram, gauge, histogram};
 use tokio::sync::Notify;
 use trireme_actors::Clock;
 
-use super::queues::Executing;
+use super::{
+    late::LateReleases,
+    queues::Executing,
+    work::{ExecutingRequest, ExecutingRequests, TrackedRequest},
+};
 
 /// The seats of a level. Outlives the actor's instances.
 ///
@@ -23,19 +26,15 @@ pub(crate) struct LevelSeats {
     state: AtomicU64,
     limit: AtomicU32,
     executing: AtomicU32,
+    /// Requests that were let through so far; their numbers.
     dispatched: AtomicU64,
+    requests: ExecutingRequests,
     /// The most seats that were taken or waited for since the last look.
     peak: AtomicU32,
     /// Wakes the actor: seats were given back, or there are more.
     pub(crate) freed: Notify,
     clock: Clock,
-    shown: LevelGauges,
-}
-
-struct LevelGauges {
-    requests: Gauge,
-    seats: Gauge,
-    took: Histogram,
+    late: LateReleases,
 }
 
 const TAKEN: u64 = u32::MAX as u64;
@@ -51,28 +50,24 @@ fn waiting(state: u64) -> u64 {
 
 impl LevelSeats {
     /// All seats free.
-    pub(crate) fn new(level: &str, limit: u32, clock: Clock) -> Arc<Self> {
-        let level = level.to_owned();
+    pub(crate) fn new(limit: u32, clock: Clock, late: LateReleases) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU64::new(0),
             limit: AtomicU32::new(limit),
             executing: AtomicU32::new(0),
             dispatched: AtomicU64::new(0),
+            requests: ExecutingRequests::default(),
             peak: AtomicU32::new(0),
             freed: Notify::new(),
             clock,
-            shown: LevelGauges {
-                requests: gauge!("apiserver_flowcontrol_current_executing_requests", "priority_level" => level.clone()),
-                seats: gauge!("apiserver_flowcontrol_current_executing_seats", "priority_level" => level.clone()),
-                took: histogram!("apiserver_flowcontrol_request_execution_seconds", "priority_level" => level),
-            },
+            late,
         })
     }
 
-    /// Takes seats if they are free and nobody waits.
-    pub(crate) fn try_take(self: &Arc<Self>, seats: u32) -> Option<LevelSeat> {
-        self.take(seats, |state| waiting(state) == 0)
-            .then(|| self.seat(seats, true, None))
+    /// Takes a request's seats if they are free and nobody waits.
+    pub(crate) fn try_take(self: &Arc<Self>, request: &Arc<TrackedRequest>) -> Option<LevelSeat> {
+        self.take(request.work.most_seats(), |state| waiting(state) == 0)
+            .then(|| self.seat(Arc::clone(request), true, None))
     }
 
     /// Takes seats for a request whose turn it is, and which waits no more.
@@ -85,13 +80,13 @@ impl LevelSeats {
     }
 
     /// The seats of a request whose turn it was.
-    pub(crate) fn dispatched(self: &Arc<Self>, seats: u32, executing: Arc<Executing>) -> LevelSeat {
-        self.seat(seats, true, Some(executing))
+    pub(crate) fn dispatched(self: &Arc<Self>, request: Arc<TrackedRequest>, queue: OriginQueue) -> LevelSeat {
+        self.seat(request, true, Some(queue))
     }
 
     /// Seats beyond the limit, for those who are never held up.
-    pub(crate) fn exempt(self: &Arc<Self>, seats: u32) -> LevelSeat {
-        self.seat(seats, false, None)
+    pub(crate) fn exempt(self: &Arc<Self>, request: Arc<TrackedRequest>) -> LevelSeat {
+        self.seat(request, false, None)
     }
 
     /// A request begins to wait.
@@ -123,6 +118,11 @@ impl LevelSeats {
     /// Requests that are worked on.
     pub(crate) fn executing(&self) -> u32 {
         self.executing.load(Ordering::Acquire)
+    }
+
+    /// The requests that are worked on, the oldest first.
+    pub(crate) fn requests(&self) -> Vec<ExecutingRequest> {
+        self.requests.all()
     }
 
     /// Requests that were let through so far.
@@ -160,53 +160,90 @@ impl LevelSeats {
         before.is_ok()
     }
 
-    fn seat(self: &Arc<Self>, seats: u32, is_counted: bool, executing: Option<Arc<Executing>>) -> LevelSeat {
+    fn seat(self: &Arc<Self>, request: Arc<TrackedRequest>, is_counted: bool, queue: Option<OriginQueue>) -> LevelSeat {
+        let since = if queue.is_some() {
+            self.clock.now()
+        } else {
+            request.arrived
+        };
+        let number = self.dispatched.fetch_add(1, Ordering::Relaxed);
         self.executing.fetch_add(1, Ordering::AcqRel);
-        self.dispatched.fetch_add(1, Ordering::Relaxed);
-        self.shown.requests.increment(1.0);
-        self.shown.seats.increment(f64::from(seats));
+        request.meters.begin(request.work.most_seats());
+        let executing = ExecutingRequest {
+            request: Arc::clone(&request),
+            queue: queue.as_ref().map(|queue| queue.index),
+            since,
+        };
+        self.requests.insert(number, executing);
         LevelSeat {
-            level: Arc::clone(self),
-            seats,
-            is_counted,
-            executing,
-            since: self.clock.now(),
+            number,
+            since,
+            held: Some(HeldSeats {
+                level: Arc::clone(self),
+                request,
+                is_counted,
+                queue: queue.map(|queue| queue.executing),
+            }),
         }
     }
 }
 
-/// The right of one request to be worked on; given back on drop.
-#[must_use]
-pub(crate) struct LevelSeat {
-    level: Arc<LevelSeats>,
-    seats: u32,
-    is_counted: bool,
-    /// The queue that it waited in.
-    executing: Option<Arc<Executing>>,
-    since: Instant,
+/// The queue that a request waited in.
+pub(crate) struct OriginQueue {
+    pub(crate) index: usize,
+    pub(crate) executing: Arc<Executing>,
 }
 
-impl LevelSeat {
-    fn took(&self) -> Duration {
-        self.level.clock.now().saturating_duration_since(self.since)
+/// Seats that are taken; given back on drop.
+pub(crate) struct HeldSeats {
+    level: Arc<LevelSeats>,
+    request: Arc<TrackedRequest>,
+    is_counted: bool,
+    queue: Option<Arc<Executing>>,
+}
+
+impl Drop for HeldSeats {
+    fn drop(&mut self) {
+        let seats = self.request.work.most_seats();
+        self.request.meters.give_back(seats);
+        if let Some(queue) = &self.queue {
+            queue.give_back(seats);
+        }
+        if self.is_counted {
+            let before = self.level.state.fetch_sub(u64::from(seats), Ordering::AcqRel);
+            if waiting(before) > 0 {
+                self.level.freed.notify_one();
+            }
+        }
     }
+}
+
+/// The right of one request to be worked on, which ends on drop.
+#[must_use]
+pub(crate) struct LevelSeat {
+    /// Its number in the level.
+    number: u64,
+    since: Instant,
+    /// `None` only while it is dropped.
+    held: Option<HeldSeats>,
 }
 
 impl Drop for LevelSeat {
     fn drop(&mut self) {
-        let (level, took) = (&self.level, self.took());
-        if let Some(executing) = &self.executing {
-            executing.end(self.seats, took);
-        }
-        if self.is_counted {
-            let before = level.state.fetch_sub(u64::from(self.seats), Ordering::AcqRel);
-            if waiting(before) > 0 {
-                level.freed.notify_one();
-            }
-        }
+        let Some(held) = self.held.take() else { return };
+        let (level, request) = (Arc::clone(&held.level), Arc::clone(&held.request));
+        let now = level.clock.now();
+        let took = now.saturating_duration_since(self.since);
+        level.requests.remove(self.number);
         level.executing.fetch_sub(1, Ordering::AcqRel);
-        level.shown.requests.decrement(1.0);
-        level.shown.seats.decrement(f64::from(self.seats));
-        level.shown.took.record(took.as_secs_f64());
+        request.meters.end(took, request.is_watch);
+        if let Some(queue) = &held.queue {
+            queue.end(request.work.initial_seats, took);
+        }
+        let late = request.work.additional_latency;
+        // Exempt requests hold nobody up, however long they keep their seats.
+        if held.is_counted && late > Duration::ZERO {
+            level.late.release_at(now + late, held);
+        }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     queues::FairQueues,
 };
-use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestKind};
+use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDetails, RequestKind, WorkEstimate};
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
     group: "",
@@ -90,11 +90,22 @@ async fn started(kit: &TestKit, config: FlowConfig) -> PriorityAndFairness {
 async fn ask(fairness: &PriorityAndFairness, user: &str, within: Duration, now: Instant) -> Result<FlowSeat, Full> {
     let flow = fairness.classify(&request(user, &[], LIST_PODS));
     let demand = FlowDemand {
-        seats: 1,
+        work: WorkEstimate::of_seats(1),
         kind: RequestKind::ReadOnly,
+        is_watch: false,
         deadline: now + within,
     };
-    fairness.acquire(&flow, demand, String::new).await
+    fairness.acquire(&flow, demand, RequestDetails::default()).await
+}
+
+/// The table of levels with one blank after each comma.
+async fn dumped(fairness: &PriorityAndFairness) -> String {
+    unpadded(&fairness.dump(FlowDump::PriorityLevels).await)
+}
+
+fn unpadded(table: &str) -> String {
+    let cells = |line: &str| line.split(',').map(str::trim).collect::<Vec<_>>().join(", ");
+    table.lines().map(|line| cells(line) + "\n").collect()
 }
 
 #[test]
@@ -128,8 +139,9 @@ fn requests_are_classified_as_by_the_default_schemas() {
         let in_system = "system:serviceaccount:kube-system:x";
         assert_eq!(of("admin", &masters, "list", LIST_PODS), "exempt exempt");
         assert_eq!(of("x", &all, "get", FlowSubject::Path("/livez")), "probes exempt");
+        assert_eq!(of("x", &all, "get", FlowSubject::Path("/livez/ping")), "probes exempt");
         assert_eq!(
-            of("x", &all, "get", FlowSubject::Path("/livez/ping")),
+            of("x", &all, "get", FlowSubject::Path("/livez-ping")),
             "global-default global-default"
         );
         assert_eq!(
@@ -195,7 +207,7 @@ fn a_level_without_queues_refuses_at_once() {
         );
         drop(seat);
         assert!(ask(&fairness, "bob", Duration::from_secs(15), now).await.is_ok());
-        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        let shown = dumped(&fairness).await;
         assert!(shown.contains("\none, 0, true, false, 0, 0, 2, 1, 0, 0\n"), "{shown}");
     });
 }
@@ -209,7 +221,7 @@ fn a_request_waits_for_its_turn_and_gets_the_seat_that_is_given_back() {
         let waits = ask(&fairness, "alice", Duration::from_secs(15), now);
         let give_back = async {
             let waiting = |shown: &str| shown.contains("\none, 1, false, false, 1, 1, 1, 0, 0, 0\n");
-            while !waiting(&fairness.dump(FlowDump::PriorityLevels).await) {}
+            while !waiting(&dumped(&fairness).await) {}
             // The queue is full, and a refusal does not wait.
             assert_eq!(
                 ask(&fairness, "alice", Duration::from_secs(15), now).await.err(),
@@ -235,6 +247,109 @@ fn a_request_waits_for_its_turn_and_gets_the_seat_that_is_given_back() {
 }
 
 #[test]
+fn seats_of_a_write_stay_taken_while_its_watchers_get_their_events() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&json!({ "type": "Reject" }))).await;
+        let now = || kit.system.clock().now();
+        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+        let demand = FlowDemand {
+            work: WorkEstimate {
+                initial_seats: 1,
+                final_seats: 1,
+                additional_latency: Duration::from_millis(15),
+            },
+            kind: RequestKind::Mutating,
+            is_watch: false,
+            deadline: now(),
+        };
+        let seat = fairness.acquire(&flow, demand, RequestDetails::default()).await;
+        assert!(seat.is_ok());
+        drop(seat);
+        let shown = dumped(&fairness).await;
+        assert!(shown.contains("\none, 0, true, false, 0, 0, 1, 0, 0, 0\n"), "{shown}");
+        let refused = ask(&fairness, "bob", Duration::from_secs(15), now()).await;
+        assert_eq!(refused.err(), Some(Full));
+        kit.clock.elapse(Duration::from_millis(15)).await;
+        let is_free = || {
+            let asked = ask(&fairness, "bob", Duration::ZERO, now());
+            futures_util::FutureExt::now_or_never(asked).is_some_and(|seat| seat.is_ok())
+        };
+        eventually("the seat is free", is_free).await;
+    });
+}
+
+#[test]
+fn dumps_show_who_waits_and_who_is_worked_on() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let now = kit.system.clock().now();
+        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+        let demand = |final_seats, additional_latency| FlowDemand {
+            work: WorkEstimate {
+                initial_seats: 1,
+                final_seats,
+                additional_latency,
+            },
+            kind: RequestKind::Mutating,
+            is_watch: false,
+            deadline: now + Duration::from_secs(15),
+        };
+        let details = |verb| RequestDetails::new(["alice", verb, "/p", "ns", "x", "apps", "v1", "r", ""]);
+        let seat = fairness
+            .acquire(&flow, demand(3, Duration::from_millis(5)), details("update"))
+            .await;
+        let waits = fairness.acquire(&flow, demand(0, Duration::ZERO), details("create"));
+        let look = async {
+            let lines = async || {
+                let table = unpadded(&fairness.dump(FlowDump::RequestDetails).await);
+                table.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            };
+            while lines().await.len() < 2 {}
+            let shown = lines().await;
+            let cells = |line: usize| shown[line].split(", ").collect::<Vec<_>>();
+            let (waiting, executing) = (cells(0), cells(1));
+            assert_eq!(waiting[..2], ["one", "one"]);
+            assert!(waiting[2].parse::<usize>().is_ok(), "the index of a queue: {waiting:?}");
+            assert_eq!(waiting[3..5], ["0", "alice"]);
+            assert_eq!(waiting[6..10], ["1", "0", "0s", "0001-01-01T00:00:00Z"]);
+            assert_eq!(waiting[10..], ["alice", "create", "/p", "ns", "x", "apps/v1", "r", ""]);
+            assert_eq!(executing[2..5], ["-1", "-1", "alice"]);
+            assert_eq!(executing[5], executing[9], "it did not wait");
+            assert_eq!(executing[6..9], ["1", "3", "5ms"]);
+            assert_eq!(executing[10..12], ["alice", "update"]);
+            drop(seat);
+            kit.clock.elapse(Duration::from_millis(5)).await;
+        };
+        let (got, ()) = futures_util::join!(waits, look);
+        assert!(got.is_ok());
+        let shown = unpadded(&fairness.dump(FlowDump::Requests).await);
+        let of_queue = shown.lines().nth(1).unwrap_or_default().split(", ").nth(2);
+        assert!(
+            of_queue.is_some_and(|queue| queue != "-1"),
+            "it has waited in a queue: {shown}"
+        );
+    });
+}
+
+#[test]
+fn columns_are_as_wide_as_their_widest_cell() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let table = fairness.dump(FlowDump::Queues).await;
+        let mut lines = table.lines();
+        let head = "PriorityLevelName, Index,  PendingRequests, ExecutingRequests, SeatsInUse, NextDispatchR, InitialSeatsSum, MaxSeatsSum, TotalWorkSum";
+        assert_eq!(lines.next(), Some(head));
+        let first = "one,               0,      0,               0,                 0,          0.00000000ss,  0,               0,           0.00000000ss";
+        assert_eq!(lines.next(), Some(first));
+        assert_eq!(
+            lines.count(),
+            7,
+            "all queues are shown, and levels without queues have none"
+        );
+    });
+}
+
+#[test]
 fn who_waits_too_long_is_refused_and_takes_no_seat_later() {
     run(Topology::trireme(), |kit| async move {
         let fairness = started(&kit, one_level(&queue_of(5))).await;
@@ -246,7 +361,7 @@ fn who_waits_too_long_is_refused_and_takes_no_seat_later() {
         drop(seat);
         let later = ask(&fairness, "alice", Duration::from_secs(30), kit.system.clock().now()).await;
         assert!(later.is_ok());
-        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        let shown = dumped(&fairness).await;
         // Its seat came from a queue if the actor had not looked at the one that left before.
         assert!(shown.contains(", false, false, 0, 1, 2, 0, 1, 0\n"), "{shown}");
     });
@@ -264,7 +379,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let flood = 7_u64;
     for n in 0..200 {
         if let Some(place) = queues.place(now, 1, flood) {
-            queues.enqueue(place, 1, ("flood", n));
+            queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n));
         }
     }
     // One that was let through a moment ago, so that the flood's queues are behind in virtual time.
@@ -274,7 +389,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
         .find(|flow| queues.place(now, 1, *flow).is_some())
         .expect("a flow of another hand");
     let place = queues.place(now, 1, mouse).expect("there is room");
-    queues.enqueue(place, 1, ("mouse", 0));
+    queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
     let order: Vec<&str> = (0..7)
         .filter_map(|_| queues.dispatch(now, 1, |_| true))
         .map(|next| next.item.0)
@@ -296,11 +411,15 @@ fn a_hand_has_different_queues_and_reaches_all() {
     let mut queues = FairQueues::new(shape, now);
     let mut places = 0;
     while let Some(place) = queues.place(now, 1, 12_345) {
-        queues.enqueue(place, 1, ());
+        queues.enqueue(place, WorkEstimate::of_seats(1), ());
         places += 1;
     }
     assert_eq!(places, 8);
-    let used: BTreeSet<usize> = queues.active().map(|(queue, _)| queue.index).collect();
+    let used: BTreeSet<usize> = queues
+        .states()
+        .filter(|(queue, _)| queue.pending > 0)
+        .map(|(queue, _)| queue.index)
+        .collect();
     assert_eq!(used.len(), 8);
 }
 
@@ -370,7 +489,7 @@ fn a_level_that_is_gone_serves_those_who_are_in_it_and_nobody_else() {
             fairness.classify(&request("alice", &[], LIST_PODS)).schema() == "catch-all"
         })
         .await;
-        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        let shown = dumped(&fairness).await;
         assert!(shown.contains("\none, 0, false, true, 0, 1, 1, 0, 0, 0\n"), "{shown}");
         drop(seat);
         let names = || {
