@@ -63,6 +63,14 @@ pub struct ObjectChange {
     pub item: Arc<Item>,
 }
 
+impl ObjectChange {
+    /// The object's name if it is being deleted: the key of duties that finish deletions.
+    pub fn terminating(&self) -> Vec<Arc<str>> {
+        let is_terminating = self.kind != EventKind::Deleted && self.item.is_terminating;
+        is_terminating.then(|| self.item.name().into()).into_iter().collect()
+    }
+}
+
 /// The result of reconciling a key.
 #[derive(Debug)]
 pub struct ReconcileResult<K> {

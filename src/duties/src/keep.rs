@@ -177,7 +177,7 @@ async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
         let wake_at = run.queue.next_due().map_or(run.next_pass, |due| due.min(run.next_pass));
         tokio::select! {
             Some((result, key)) = working.next() => run.finish(&key, result),
-            Some(told) = followed.next() => run.hear(told),
+            Some(event) = followed.next() => run.hear(event),
             () = clock.sleep_until(wake_at) => {}
         }
     }
@@ -219,9 +219,9 @@ impl<'d, C: Controller> TenureRun<'d, C> {
         follow(self.duty.watched())
     }
 
-    fn hear(&mut self, told: FollowEvent) {
+    fn hear(&mut self, event: FollowEvent) {
         let now = self.clock.now();
-        match told {
+        match event {
             FollowEvent::Changed(changes) => {
                 for key in changes.iter().flat_map(|change| self.duty.concerned(change)) {
                     self.queue.add(key, now);
@@ -243,14 +243,14 @@ impl<'d, C: Controller> TenureRun<'d, C> {
             }
             Err(error) => {
                 let wait = self.queue.done(key, Again::Retry, now);
-                self.tell(key, &error, wait);
+                self.log_failure(key, &error, wait);
             }
         }
     }
 
     /// At the start the caches may not have loaded yet, and another writer may be faster now and then: no reason to
     /// speak up.
-    fn tell(&self, key: &C::Key, error: &ApiError, wait: Option<Duration>) {
+    fn log_failure(&self, key: &C::Key, error: &ApiError, wait: Option<Duration>) {
         let duty = self.duty.duty();
         if wait.is_some_and(|wait| wait < LAST_RETRY) {
             tracing::debug!(%duty, ?key, %error, "a duty could not be done yet");

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn suggested_objects_follow_until_somebody_says_otherwise() {
+    fn suggested_objects_follow_until_a_user_changes_them() {
         let shares = |changed: Option<Value>| {
             changed.map(|object| object["spec"]["limited"]["nominalConcurrencyShares"].clone())
         };

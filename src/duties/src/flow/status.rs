@@ -28,7 +28,7 @@ impl FlowStatus {
         }
     }
 
-    async fn tell(&self, term: &LeaseTenure) -> Result<(), ApiError> {
+    async fn update_status(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let levels = self.levels.all().await?;
         let mut names: HashSet<&str> = levels.iter().map(name).collect();
         // These two are there even when their objects are not.
@@ -99,7 +99,7 @@ impl Reconciler for FlowStatus {
     }
 
     fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.tell(term))
+        Box::pin(self.update_status(term))
     }
 }
 

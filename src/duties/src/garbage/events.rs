@@ -23,12 +23,12 @@ impl GarbageCollector {
     pub(super) async fn tell_misplaced(&self, scene: &GarbageContext<'_>, found: &FoundObject, owners: &Owners) {
         for reference in owners.suspicious() {
             if is_misplaced(scene.routes, found, reference).await {
-                self.tell(scene, found, reference).await;
+                self.record(scene, found, reference).await;
             }
         }
     }
 
-    async fn tell(&self, scene: &GarbageContext<'_>, found: &FoundObject, reference: &Value) {
+    async fn record(&self, scene: &GarbageContext<'_>, found: &FoundObject, reference: &Value) {
         let namespace = match found.item.namespace() {
             "" => "default",
             namespace => namespace,

@@ -100,7 +100,7 @@ fn a_duty_is_done_while_its_lease_is_held_and_no_longer() {
 
         let late = fences.raise(DUTY.name(), 4).await;
         assert!(matches!(late, Err(FenceError::Deposed { stored: 5, .. })), "{late:?}");
-        fences.raise(DUTY.name(), 8).await.expect("somebody else is later");
+        fences.raise(DUTY.name(), 8).await.expect("another replica is later");
         leases.send_replace(None);
         done.wait_for(|done| done.running.is_none()).await.expect("it stops");
         leases.send_replace(lease(7));

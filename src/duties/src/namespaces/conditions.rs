@@ -73,11 +73,11 @@ impl Findings {
         let mut texts = self.failures.clone();
         texts.sort();
         let count = texts.len();
-        let told = || {
+        let message = || {
             let texts = texts.join(", ");
             format!("Failed to delete all resource types, {count} remaining: {texts}")
         };
-        (count > 0).then(|| ("ContentDeletionFailed", told()))
+        (count > 0).then(|| ("ContentDeletionFailed", message()))
     }
 
     fn remaining(&self) -> Option<(&'static str, String)> {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_and_why_is_told() {
+    fn remaining_content_is_reported_with_the_reasons() {
         let findings = Findings {
             failures: vec!["no".to_owned()],
             remaining: [("pods.".to_owned(), 2), ("deployments.apps".to_owned(), 1)].into(),

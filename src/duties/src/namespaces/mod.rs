@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
-use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
+use trireme_registry::{DirectorHandle, OwnObjects, RegistryHandle, request::Subresource};
 
 use self::{conditions::Findings, content::NamespaceContent};
 use crate::{
@@ -56,7 +56,7 @@ impl NamespaceDeletion {
         };
         let mut findings = content.delete(self.namespaced(term)).await;
         findings.failures.extend(self.unreadable_definitions());
-        tell(&namespaces, &namespace, &findings).await;
+        update_conditions(&namespaces, &namespace, &findings).await;
         if let Some(failure) = findings.failures.first() {
             return Err(ApiError::new(Reason::InternalError, failure.clone()));
         }
@@ -89,15 +89,15 @@ impl NamespaceDeletion {
 }
 
 /// Says in the namespace's status what was found. If that fails it is said the next time.
-async fn tell(namespaces: &OwnObjects, namespace: &Value, findings: &Findings) {
+async fn update_conditions(namespaces: &OwnObjects, namespace: &Value, findings: &Findings) {
     let now = namespaces.registry().now();
     let Some(conditions) = findings.outdated(&namespace["status"], now) else {
         return;
     };
-    let mut told = namespace.clone();
-    told["status"]["conditions"] = conditions.into();
+    let mut updated = namespace.clone();
+    updated["status"]["conditions"] = conditions.into();
     let name = namespace.meta().name();
-    if let Err(error) = namespaces.replace_part(Subresource::Status, "", name, &told).await {
+    if let Err(error) = namespaces.replace_part(Subresource::Status, "", name, &updated).await {
         tracing::debug!(namespace = name, %error, "the conditions of a namespace could not be set");
     }
 }
@@ -149,8 +149,7 @@ impl Controller for NamespaceDeletion {
     }
 
     fn concerned(&self, change: &ObjectChange) -> Vec<Arc<str>> {
-        let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
-        is_going.then(|| change.item.name().into()).into_iter().collect()
+        change.terminating()
     }
 
     fn run<'a>(
