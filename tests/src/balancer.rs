@@ -102,8 +102,8 @@ impl Replica {
 /// Brings a client to the ready replica with the fewest connections, or to another one if that cannot be reached.
 fn forward(replicas: &[Replica], client: TcpStream) {
     let is_ready = |replica: &&Replica| replica.ready.load(Ordering::Relaxed);
-    let nobody_is = !replicas.iter().any(|replica| is_ready(&replica));
-    let mut candidates: Vec<&Replica> = replicas.iter().filter(|one| nobody_is || is_ready(one)).collect();
+    let none_is = !replicas.iter().any(|replica| is_ready(&replica));
+    let mut candidates: Vec<&Replica> = replicas.iter().filter(|one| none_is || is_ready(one)).collect();
     candidates.sort_by_key(|replica| replica.open.load(Ordering::Relaxed));
     let reached = candidates
         .into_iter()

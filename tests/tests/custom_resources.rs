@@ -5,6 +5,7 @@ use std::{thread, time::Duration};
 use serde_json::{Value, json};
 use trireme_tests::group::{Group, until};
 use trireme_tests::http::Client;
+use trireme_tests::server::CONTROLLERS;
 
 /// Debug builds on a machine that compiles beside them take their time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,7 +119,7 @@ fn what_is_defined_on_one_replica_is_served_changed_and_removed_on_all() {
 }
 
 #[test]
-fn requests_out_of_scope_are_answered_by_nobody() {
+fn requests_out_of_scope_get_404() {
     let server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
     let client = server.client();
     send(&client, "POST", DEFINITIONS, &definition());
@@ -147,6 +148,55 @@ fn requests_out_of_scope_are_answered_by_nobody() {
             "{method} {path}"
         );
     }
+}
+
+/// Objects of a version that is not the stored one cannot be shown without the webhook; to delete them, it is not needed.
+#[test]
+fn objects_are_deleted_while_their_conversion_webhook_does_not_answer() {
+    let server = trireme_tests::Server::try_start(trireme_tests::StoreChoice::Embedded, &[CONTROLLERS]);
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    let mut converted = definition();
+    let properties = json!({"size": {"type": "integer"}});
+    converted["spec"]["versions"] = json!([version("v2", false, &properties), version("v1", true, &properties)]);
+    converted["spec"]["conversion"] = json!({
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": {"url": "https://127.0.0.1:1/convert"},
+            "conversionReviewVersions": ["v1"],
+        },
+    });
+    send(&client, "POST", DEFINITIONS, &converted);
+    let list = "/apis/example.com/v1/widgets";
+    until("the resource is served", PATIENCE, || code(&client, list) == 200);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}});
+    send(&client, "POST", "/api/v1/namespaces", &namespace);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    for namespace in ["default", "short-lived"] {
+        send(
+            &client,
+            "POST",
+            &list.replace("widgets", &format!("namespaces/{namespace}/widgets")),
+            &widget,
+        );
+    }
+    assert_eq!(
+        code(&client, &WIDGETS.replace("v1", "v2")),
+        500,
+        "the webhook is needed to read"
+    );
+
+    send(&client, "DELETE", "/api/v1/namespaces/short-lived", &json!({}));
+    until("the namespace is gone with its objects", PATIENCE, || {
+        code(&client, "/api/v1/namespaces/short-lived") == 404
+    });
+    let left = read(&client, list)["items"].as_array().map(Vec::len);
+    assert_eq!(left, Some(1), "the objects of other namespaces are left alone");
+
+    send(&client, "DELETE", DEFINITION, &json!({}));
+    until("the definition is gone with its objects", PATIENCE, || {
+        code(&client, DEFINITION) == 404
+    });
 }
 
 /// A hundred definitions one after the other: each is established, and what is not concerned goes on being answered.

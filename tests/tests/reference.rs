@@ -12,6 +12,9 @@ mod extended;
 #[path = "reference/dual_stack.rs"]
 mod dual_stack;
 
+#[path = "reference/flow_control.rs"]
+mod flow_control;
+
 #[path = "reference/in_scope.rs"]
 mod in_scope;
 
@@ -25,7 +28,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1547;
+const RECORDED: usize = 1633;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -277,7 +280,7 @@ fn optional_plugins_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
-fn namespaces_that_end_take_objects_where_nobody_forbids_it() {
+fn terminating_namespaces_take_objects_without_the_admission_plugin() {
     let flags = [
         ALL_PLUGINS,
         "--enable-admission-plugins=NamespaceExists",
@@ -431,6 +434,7 @@ fn every_recorded_file_can_be_read() {
         "audit",
         "auth-modes",
         "dualstack",
+        "flowcontrol",
         "hooks",
         "kinds",
         "versions",
@@ -467,7 +471,9 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(with_files::WITH_IMAGE_POLICY)
         .chain(with_files::WITH_ALWAYS_DENY)
         .chain(extended::WEBHOOKS)
+        .chain(extended::CUSTOM_RESOURCES)
         .chain(dual_stack::WITH_TWO_FAMILIES)
+        .chain(flow_control::FLOW_CONTROL)
         .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();

@@ -130,7 +130,7 @@ mod tests {
     fn notes_that_are_off_keep_nothing() {
         let notes = AuditNotes::default();
         notes.note_object(&json!({"metadata": {"name": "n"}}));
-        notes.note_body(|| unreachable!("nobody wants it"));
+        notes.note_body(|| unreachable!("the body is not recorded"));
         assert_eq!(notes.noted(), AuditNoted::default());
     }
 }

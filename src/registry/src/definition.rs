@@ -102,6 +102,8 @@ pub struct ServedVersion {
     pub columns: Arc<[Column]>,
     /// The labels of the definition's selectable fields that selectors may name in this version; `None` for all of them.
     pub selectable_labels: Option<Arc<[Arc<str>]>>,
+    /// Where `/scale` reads and writes objects of this version, if not where the definition says.
+    pub scale: Option<ScalePaths>,
     /// False if objects may be stored in the version but clients cannot ask for it.
     pub is_served: bool,
 }
@@ -120,6 +122,7 @@ impl ServedVersion {
             schema: None,
             columns: Arc::default(),
             selectable_labels: None,
+            scale: None,
             is_served: true,
         }
     }
@@ -325,6 +328,26 @@ impl ResourceDefinition {
         self.versions
             .get(self.storage_version)
             .expect("the storage version is one of the served ones")
+    }
+
+    /// The version in which objects pass the stages of a write: that of the request for custom resources, as in
+    /// kube-apiserver, and for all that a [`Converter`] converts; the stored one for built-in kinds, whose strategies know no
+    /// other.
+    pub fn written_version<'d>(&'d self, requested: &'d ServedVersion) -> &'d ServedVersion {
+        if self.is_written_as_requested() {
+            requested
+        } else {
+            self.stored()
+        }
+    }
+
+    pub(crate) fn is_written_as_requested(&self) -> bool {
+        self.is_custom || self.converter.is_some()
+    }
+
+    /// Where `/scale` reads and writes objects that are written in a version.
+    pub(crate) fn scale_in<'d>(&'d self, requested: &'d ServedVersion) -> Option<&'d ScalePaths> {
+        requested.scale.as_ref().or(self.scale.as_ref())
     }
 
     /// Finds a subresource.

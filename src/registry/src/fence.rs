@@ -181,7 +181,7 @@ mod tests {
     async fn fences_only_rise() {
         let (_dir, store) = open_store();
         let fences = Fences::new(store.clone(), "/registry");
-        let first = fences.raise("d", 3).await.expect("nobody was there");
+        let first = fences.raise("d", 3).await.expect("it is the first");
         assert_eq!(&*first.at().key, "/trireme/fence/registry/d");
         let same = fences.raise("d", 3).await.expect("it is ours");
         assert_eq!(first.at(), same.at(), "nothing was written");

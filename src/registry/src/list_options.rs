@@ -68,7 +68,7 @@ impl ListQuery<'_> {
     /// The options of a list, for the version at this index.
     pub fn list(&self, info: &ResourceDefinition, version: usize) -> Result<(Selection, ListOptions), ApiError> {
         let decoded = self.decode()?;
-        check(self.list_faults())?;
+        check(self.validate_list())?;
         let selection = decoded.selection(info, version)?;
         let token = self.continue_token.unwrap_or_default();
         let resource_version = self.resource_version.unwrap_or_default();
@@ -108,7 +108,7 @@ impl ListQuery<'_> {
     /// The options of a watch, for the version at this index.
     pub fn watch(&self, info: &ResourceDefinition, version: usize) -> Result<WatchOptions, ApiError> {
         let decoded = self.decode()?;
-        check(self.watch_faults())?;
+        check(self.validate_watch())?;
         let selection = decoded.selection(info, version)?;
         let text = self.resource_version.unwrap_or_default();
         let revision = parse_revision(text).map_err(ApiError::bad_request)?;
@@ -145,7 +145,7 @@ impl ListQuery<'_> {
         })
     }
 
-    fn list_faults(&self) -> ErrorList {
+    fn validate_list(&self) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let resource_version = self.resource_version.unwrap_or_default();
@@ -176,7 +176,7 @@ impl ListQuery<'_> {
         errors
     }
 
-    fn watch_faults(&self) -> ErrorList {
+    fn validate_watch(&self) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let wanted = self.resource_version_match.unwrap_or_default();

@@ -226,7 +226,7 @@ impl OwnObjects {
     /// All that can be wrong with a write.
     pub async fn delete_with(&self, namespace: &str, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
         let request = DeleteRequest {
-            target: self.target(namespace, name),
+            target: self.target_of_deletion(namespace, name),
             options,
         };
         match self.registry.delete(request).await {
@@ -241,7 +241,7 @@ impl OwnObjects {
     /// All that can be wrong with a write. Some objects may have been deleted then.
     pub async fn delete_all(&self, namespace: &str) -> Result<(), ApiError> {
         let request = DeleteCollectionRequest {
-            target: self.target(namespace, ""),
+            target: self.target_of_deletion(namespace, ""),
             selection: Default::default(),
             list: Default::default(),
             options: DeleteOptions {
@@ -250,6 +250,17 @@ impl OwnObjects {
             },
         };
         self.registry.delete_collection(request).await.map(drop)
+    }
+
+    /// The version that objects are stored in, where a converter would have to be asked for another: who deletes does not look
+    /// at them, and objects go also when their converter does not answer.
+    fn target_of_deletion(&self, namespace: &str, name: &str) -> Target {
+        let mut target = self.target(namespace, name);
+        let definition = self.registry.info();
+        if definition.converter.is_some() {
+            target.version = definition.storage_version;
+        }
+        target
     }
 
     fn target(&self, namespace: &str, name: &str) -> Target {

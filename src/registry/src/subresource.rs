@@ -133,9 +133,9 @@ pub struct ConnectCall {
 /// The other end of a [`Connect`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// There is nobody yet, and so nothing to be told: an empty answer.
-    Nobody,
-    /// There is somebody who could be asked: a kubelet, or an address of a pod or service.
+    /// There is no backend yet: an empty answer.
+    Absent,
+    /// There is a backend: a kubelet, or an address of a pod or service.
     Backend,
 }
 

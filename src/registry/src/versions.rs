@@ -70,38 +70,64 @@ pub async fn item_in_version(
         .ok_or_else(|| ApiError::internal("an object was lost in its conversion"))
 }
 
-/// An object of the stored version as one of a served version.
-pub(crate) async fn to_served_version(
-    info: &ResourceDefinition,
-    version: &ServedVersion,
-    object: &mut Value,
-) -> Result<(), ApiError> {
-    if info.converter.is_none() {
+/// An object that is written by a request of a version, as the client sees it there. Nothing changes if it is
+/// [written](ResourceDefinition::written_version) in that version.
+pub(crate) fn from_written(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if !info.is_written_as_requested() {
         from_stored(info, version, object);
-        return Ok(());
     }
-    convert_one(info, object, info.stored(), version).await
 }
 
-/// An object of a served version as one of the stored version.
-pub(crate) async fn to_stored_version(
+/// The other way round: an object of a client in the version in which it is written.
+pub(crate) fn to_written(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if !info.is_written_as_requested() {
+        to_stored(info, version, object);
+    }
+}
+
+/// An object that is written in one version as one of another.
+pub(crate) async fn between(
     info: &ResourceDefinition,
-    version: &ServedVersion,
+    (from, to): (&ServedVersion, &ServedVersion),
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    if info.converter.is_none() {
-        to_stored(info, version, object);
-        return Ok(());
+    if info.converter.is_some() {
+        return convert_one(info, object, from, to).await;
     }
-    convert_one(info, object, version, info.stored()).await
+    if from.group_version != to.group_version {
+        to_stored(info, from, object);
+        from_stored(info, to, object);
+    }
+    Ok(())
 }
 
-/// An item as a tree in the stored version, with its `resourceVersion`.
-pub(crate) async fn stored_value(info: &ResourceDefinition, item: &Item) -> Result<Value, ApiError> {
+/// An object that is written in a version as it is stored; nothing if it is in the stored version already.
+pub(crate) async fn as_stored(
+    info: &ResourceDefinition,
+    version: &ServedVersion,
+    object: &Value,
+) -> Result<Option<Value>, ApiError> {
+    let (from, to) = (info.written_version(version), info.stored());
+    if from.group_version == to.group_version {
+        return Ok(None);
+    }
+    let mut object = object.clone();
+    between(info, (from, to), &mut object).await?;
+    Ok(Some(object))
+}
+
+/// An item as a tree in the version in which a request of a version writes it, with its `resourceVersion`.
+pub(crate) async fn written_value(
+    info: &ResourceDefinition,
+    item: &Item,
+    version: &ServedVersion,
+) -> Result<Value, ApiError> {
     let mut object = parse(item)?;
-    let from = info.versions.iter().find(|version| is_in(item, &version.group_version));
-    if let Some(from) = from.filter(|_| info.converter.is_some()) {
-        convert_one(info, &mut object, from, info.stored()).await?;
+    let written = info.written_version(version);
+    if !is_in(item, &written.group_version)
+        && let Some(from) = info.versions.iter().find(|from| is_in(item, &from.group_version))
+    {
+        between(info, (from, written), &mut object).await?;
     }
     Ok(object)
 }

@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told() {
-        for text in ["${nobody}", "${repeat(\"a\")}", "${\"a}", "${hex(\"xy\")}", "${"] {
+    fn errors_are_reported() {
+        for text in ["${unknown}", "${repeat(\"a\")}", "${\"a}", "${hex(\"xy\")}", "${"] {
             assert!(expand(text, &BTreeMap::new()).is_err(), "{text}");
         }
     }

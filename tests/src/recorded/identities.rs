@@ -67,7 +67,7 @@ impl<'a> Identities<'a> {
     /// to answer or was asked.
     pub(super) fn answer(&mut self, step: &Value, body: &Value) -> Option<Answer> {
         let request = step["do"].as_str().unwrap_or_default();
-        let told = match request.split_once(' ')? {
+        let reply = match request.split_once(' ')? {
             ("SIGN", key) => json!({"token": self.peers.issuers?.sign(key, body)}),
             ("CERT", name) => {
                 let issued = match body["ca"].as_str() {
@@ -83,7 +83,7 @@ impl<'a> Identities<'a> {
         Some(Answer {
             code: 200,
             headers: Vec::new(),
-            body: Body::Whole(told.to_string().into_bytes()),
+            body: Body::Whole(reply.to_string().into_bytes()),
         })
     }
 

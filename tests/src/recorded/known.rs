@@ -81,9 +81,9 @@ fn judge_steps(file: &str, mismatch: &Mismatch, listed: Option<&BTreeSet<usize>>
     if !differ.is_subset(listed) {
         let new = mismatch.differences.iter();
         let new = new.filter(|difference| !listed.contains(&difference.step)).take(8);
-        let told: String = new.map(|difference| format!("\n    {}", difference.text)).collect();
+        let listed: String = new.map(|difference| format!("\n    {}", difference.text)).collect();
         errors.push(format!(
-            "{file}: {} {:?}: does not match{told}",
+            "{file}: {} {:?}: does not match{listed}",
             mismatch.name,
             differ.iter().collect::<Vec<_>>()
         ));

@@ -6,6 +6,7 @@
 
 mod audit_events;
 mod echo;
+mod headers;
 mod identities;
 pub mod known;
 mod normal;
@@ -36,8 +37,8 @@ pub use identities::Peers;
 
 /// Scenarios that run side by side; more only queue on a small machine.
 const SIDE_BY_SIDE: usize = 4;
-/// The number of differences of one step are told.
-const DIFFERENCES_TOLD: usize = 4;
+/// The most differences of one step that are reported.
+const DIFFERENCES_REPORTED: usize = 4;
 /// For definitions of custom resources between two steps; a server that takes longer differs from the recorded one.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 /// For steps that are repeated until their answer has a certain code.
@@ -51,6 +52,8 @@ pub struct Scenario {
     /// Its name, unique in its file.
     pub name: String,
     own_namespace: bool,
+    /// True if its answers' flow schemas and priority levels are recorded by name.
+    names_flows: bool,
     receiver: Option<Script>,
     steps: Vec<Value>,
 }
@@ -91,6 +94,7 @@ pub fn load(path: &Path) -> Vec<Scenario> {
             Scenario {
                 name: value["name"].as_str().expect("a scenario has a name").to_owned(),
                 own_namespace: value["namespace"] != Value::Bool(false),
+                names_flows: value["flow"] == Value::Bool(true),
                 receiver: Script::of(&value),
                 steps: match value["steps"].take() {
                     Value::Array(steps) => steps,
@@ -147,7 +151,8 @@ impl Scenario {
                 .as_str()
                 .is_some_and(|request| request.contains("/namespaces/${ns}/"))
         };
-        self.own_namespace && self.steps.iter().all(below)
+        // Flow schemas of one scenario would catch the requests of another.
+        self.own_namespace && !self.names_flows && self.steps.iter().all(below)
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
@@ -165,29 +170,29 @@ impl Scenario {
             normalizer.hide(receiver);
         }
         let mut identities = Identities::new(*peers);
-        let mut told = Vec::new();
+        let mut report = Vec::new();
         let mut ids = AuditIds::new();
         for (number, step) in self.steps.iter().enumerate() {
             let step = match peers.audit {
                 Some(_) => &ids.identified(step, &variables),
                 None => step,
             };
-            let differences = run_step(&mut identities, step, &mut variables, &normalizer);
+            let differences = run_step(&mut identities, step, &mut variables, &normalizer, self.names_flows);
             let request = step["do"].as_str().unwrap_or_default();
             let line = |difference: String| StepDifference {
                 step: number,
                 text: format!("step {number} {}: {difference}", before_query(request)),
             };
-            told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
+            report.extend(differences.into_iter().take(DIFFERENCES_REPORTED).map(line));
         }
         if let Some(tape) = peers.audit {
-            told.extend(ids.differences(tape, &self.steps, &normalizer));
+            report.extend(ids.differences(tape, &self.steps, &normalizer));
         }
         if let Some((script, receiver)) = &receiver {
-            told.extend(
+            report.extend(
                 script
                     .difference(receiver, &normalizer, self.steps.len())
-                    .take(DIFFERENCES_TOLD),
+                    .take(DIFFERENCES_REPORTED),
             );
         }
         if self.own_namespace {
@@ -198,7 +203,7 @@ impl Scenario {
                 ..Request::default()
             });
         }
-        told
+        report
     }
 }
 
@@ -229,6 +234,7 @@ fn run_step(
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
+    names_flows: bool,
 ) -> Vec<String> {
     let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
         Some(answer) => answer,
@@ -250,10 +256,9 @@ fn run_step(
         "warning": answer.header("warning").collect::<Vec<_>>(),
         "body": body,
     });
-    if let Some(headers) = step["expect"]["headers"].as_object() {
-        let values = |name: &String| answer.header(&name.to_ascii_lowercase()).map(Value::from).collect();
-        let shown: Map<String, Value> = headers.keys().map(|name| (name.clone(), values(name))).collect();
-        got["headers"] = shown.into();
+    if let Some(recorded) = step["expect"]["headers"].as_object() {
+        let flows_of = names_flows.then_some(identities.peers.client);
+        got["headers"] = headers::shown(&answer, recorded.keys(), flows_of);
     }
     if let Some(only) = step["only"].as_str() {
         keep_only(&mut got["body"], &substitute_text(only, variables));
@@ -296,8 +301,11 @@ fn send_until(
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
     let (until, patience) = wait_of(step, request);
-    let is_early = request.starts_with("PATCH ") || step["seek"] == "Established";
-    if is_early && request.contains("/customresourcedefinitions/") {
+    let seeks_condition = ["Established", "Terminating"]
+        .iter()
+        .any(|condition| step["seek"] == *condition);
+    let is_change = request.starts_with("PATCH ") || request.starts_with("DELETE ");
+    if (seeks_condition || is_change) && request.contains("/customresourcedefinitions/") {
         settle_definitions(identities.peers.client)?;
     }
     loop {
@@ -326,8 +334,10 @@ fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
     if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
         return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
     }
-    let patience = step["retry"].as_f64().unwrap_or_default();
-    (step["until"].as_u64(), Duration::from_secs_f64(patience))
+    match step["retry"].as_f64() {
+        Some(patience) => (step["until"].as_u64().or(Some(200)), Duration::from_secs_f64(patience)),
+        None => (None, Duration::ZERO),
+    }
 }
 
 /// Waits until the names of all definitions are judged, those that can be are established, and the deletion of those that are
@@ -359,9 +369,10 @@ fn is_settled(definition: &Value) -> bool {
     let has_names = ["shortNames", "categories"]
         .iter()
         .all(|field| wanted.and_then(|names| names.get(field)) == accepted.and_then(|names| names.get(field)));
-    definition["metadata"]["deletionTimestamp"].is_string()
+    let is_terminating = definition["metadata"]["deletionTimestamp"].is_string();
+    (is_terminating && condition("Terminating")["reason"] != "InstanceDeletionPending")
         || condition("NamesAccepted")["status"] == "False"
-        || (has_names && condition("Established")["status"] == "True")
+        || (!is_terminating && has_names && condition("Established")["status"] == "True")
 }
 
 fn send_step(

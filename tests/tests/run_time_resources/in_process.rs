@@ -40,9 +40,9 @@ use super::{PATIENCE, widgets::Converted};
 const REPLICAS: usize = 3;
 
 /// Every client is the same user, who may do everything.
-struct Everybody;
+struct OneUser;
 
-impl Authenticator for Everybody {
+impl Authenticator for OneUser {
     fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
         let user = UserInfo {
             name: "tester".to_owned(),
@@ -52,7 +52,7 @@ impl Authenticator for Everybody {
     }
 }
 
-impl Authorizer for Everybody {
+impl Authorizer for OneUser {
     fn authorize<'a>(&'a self, _: Attributes<'a>) -> BoxFuture<'a, Decision> {
         Box::pin(async { Decision::Allow(String::new()) })
     }
@@ -69,7 +69,7 @@ impl Replicas for Alone {
             leader: None,
             term: 0,
             quorum: true,
-            fault: None,
+            raft_error: None,
             members: Vec::new(),
             duties: Vec::new(),
             store: StoreView { revision: None },
@@ -341,8 +341,8 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
     };
     let rooms = Rooms {
         director: director.clone(),
-        authenticator: Arc::new(Everybody),
-        authorizer: Arc::new(Everybody),
+        authenticator: Arc::new(OneUser),
+        authorizer: Arc::new(OneUser),
         issuer: None,
         limiter: Limiter::MaxInFlight(MaxInFlight::start(system, limits).expect("its actors start")),
         health: Health::new(),

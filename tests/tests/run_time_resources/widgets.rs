@@ -16,11 +16,11 @@ pub(super) struct Converted(Arc<Mutex<Vec<usize>>>);
 
 impl Converted {
     pub(super) fn batches(&self) -> Vec<usize> {
-        self.0.lock().expect("nobody panicked").clone()
+        self.0.lock().expect("no holder panicked").clone()
     }
 
     pub(super) fn forget(&self) {
-        self.0.lock().expect("nobody panicked").clear();
+        self.0.lock().expect("no holder panicked").clear();
     }
 }
 
@@ -33,7 +33,7 @@ impl Converter for Converted {
     ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            self.0.lock().expect("nobody panicked").push(objects.len());
+            self.0.lock().expect("no holder panicked").push(objects.len());
             let name = |version: &GroupVersion| match &*version.version {
                 "v1alpha1" => "oldSpec",
                 _ => "spec",

@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_ready_until_somebody_says_that_it_is_not() {
+    fn a_range_is_ready_unless_its_condition_says_otherwise() {
         let of = |metadata: Value, conditions: Value| {
             let object = json!({ "metadata": metadata, "status": { "conditions": conditions } });
             is_ready(&object)
         };
         let ready = |status: &str| json!([{ "type": "Ready", "status": status }]);
-        assert!(of(json!({}), json!([])), "nobody has said anything");
+        assert!(of(json!({}), json!([])), "there are no conditions");
         assert!(of(json!({}), ready("True")));
         assert!(!of(json!({}), ready("False")));
         assert!(!of(json!({}), ready("Unknown")));

@@ -108,7 +108,7 @@ impl Storage for Slow {
 fn a_reader_joins_the_next_round() {
     let mut rounds = Rounds::default();
     assert_eq!(rounds.next(), 1);
-    assert!(!rounds.begin(0), "nobody wants one");
+    assert!(!rounds.begin(0), "no reader wants one");
     assert!(rounds.begin(1));
     assert_eq!(rounds.next(), 2, "the one under way may have its answer already");
     assert!(!rounds.begin(2), "one at a time");
@@ -157,7 +157,7 @@ fn a_store_that_does_not_answer_is_a_timeout() {
         let deadline = kit.system.clock().now() + Duration::from_secs(3);
         let asked = tokio::spawn(async move { handle.revision(deadline).await });
         kit.clock.elapse(Duration::from_secs(3)).await;
-        let error = asked.await.expect("no panic").expect_err("nobody answered");
+        let error = asked.await.expect("no panic").expect_err("no answer came");
         assert_eq!(error.reason, Reason::Timeout);
         slow.let_through.add_permits(1);
     });

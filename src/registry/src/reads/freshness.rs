@@ -42,8 +42,8 @@ pub(crate) struct CacheProgress {
     cache: WatchCacheHandle,
     store_watcher: StoreWatcherHandle,
     clock: Clock,
-    /// The highest revision that was ever told, so that none is told later that is lower.
-    told: Arc<AtomicI64>,
+    /// The highest revision that was ever reported, so that no lower one is reported later.
+    reported: Arc<AtomicI64>,
 }
 
 impl CacheProgress {
@@ -52,7 +52,7 @@ impl CacheProgress {
             cache,
             store_watcher,
             clock,
-            told: Arc::new(AtomicI64::new(0)),
+            reported: Arc::new(AtomicI64::new(0)),
         }
     }
 
@@ -67,7 +67,7 @@ impl CacheProgress {
         } else {
             applied
         };
-        self.told.fetch_max(reached, Ordering::AcqRel).max(reached)
+        self.reported.fetch_max(reached, Ordering::AcqRel).max(reached)
     }
 
     /// The state now, if it is not older than `revision`, which is the case most of the time.
@@ -106,7 +106,7 @@ impl CacheProgress {
         let reached = *clock.wait_for(|clock| *clock >= needed).await.ok()?;
         let dispatched = self.cache.dispatched();
         applied.wait_for(|applied| *applied >= dispatched).await.ok()?;
-        self.told.fetch_max(reached, Ordering::AcqRel);
+        self.reported.fetch_max(reached, Ordering::AcqRel);
         let snapshot = self.cache.snapshot();
         Some(Fresh {
             revision: self.reached().max(snapshot.revision),

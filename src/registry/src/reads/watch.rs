@@ -275,11 +275,11 @@ impl Watcher {
     async fn read_topic(&mut self) -> Vec<WatchFrame> {
         let mut frames = Vec::new();
         let bookmark = self.due_bookmark();
-        let told = self.source.cache.told_sequence();
+        let delivered = self.source.cache.delivered_sequence();
         let drained = self.drain(&mut frames);
         if drained == Drained::All {
             // All that concerns this watcher was in the topic before it was drained.
-            self.cursor = self.cursor.max(told);
+            self.cursor = self.cursor.max(delivered);
             if let Some(revision) = bookmark {
                 self.sent = self.sent.max(revision);
                 frames.push(WatchFrame::Bookmark {

@@ -121,7 +121,7 @@ impl StoreFollower {
     async fn load_all(&mut self) -> Result<Revision, StorageError> {
         let some = self.wanted.wait_for(|wanted| !wanted.is_empty()).await;
         let wanted = some
-            .map_err(|_| StorageError::Unavailable("nobody wants the store followed".to_owned()))?
+            .map_err(|_| StorageError::Unavailable("the store is not followed".to_owned()))?
             .clone();
         self.routes = Arc::new(Routes::new(
             wanted.values().map(|registration| registration.info.clone()),

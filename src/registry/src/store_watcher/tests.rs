@@ -75,7 +75,7 @@ fn a_batch_is_sorted_by_resource_and_keeps_its_order() {
         &routes(),
         &[put(pod("a", 5)), put(node), gone, put(entry("/other", b"x", 8))],
     );
-    let told: Vec<_> = parts
+    let dispatched: Vec<_> = parts
         .iter()
         .map(|part| {
             (
@@ -84,7 +84,10 @@ fn a_batch_is_sorted_by_resource_and_keeps_its_order() {
             )
         })
         .collect();
-    assert_eq!(told, [("/registry/pods", vec![5, 7]), ("/registry/nodes", vec![6])]);
+    assert_eq!(
+        dispatched,
+        [("/registry/pods", vec![5, 7]), ("/registry/nodes", vec![6])]
+    );
 }
 
 #[test]

@@ -134,8 +134,8 @@ fn changes_of_each_source_come_in_the_order_of_the_store() {
         let deadline = kit.system.clock().now() + LONG;
         let snapshot = view.wait_for(revision, deadline).await.expect("it gets there");
         let of = |source: &str| -> Vec<String> {
-            let told = snapshot.iter().filter_map(|told| told.strip_prefix(source));
-            told.map(str::to_owned).collect()
+            let changes = snapshot.iter().filter_map(|change| change.strip_prefix(source));
+            changes.map(str::to_owned).collect()
         };
         // What is created and deleted before the view looks first is never announced.
         let maps = of("0");
@@ -144,8 +144,8 @@ fn changes_of_each_source_come_in_the_order_of_the_store() {
             "{maps:?}"
         );
         assert!(of("1") == ["+x", "-x"] || of("1").is_empty());
-        let told = changes.wait_for(|told| *told >= revision).await;
-        assert!(told.is_ok(), "a snapshot is announced");
+        let announced = changes.wait_for(|latest| *latest >= revision).await;
+        assert!(announced.is_ok(), "a snapshot is announced");
     });
 }
 
@@ -196,7 +196,7 @@ fn a_rebuilt_cache_is_looked_through_again_and_nothing_is_compiled_twice() {
         side.delete("configmaps", "n/goes").await;
         let revision = side.put("configmaps", "n/new", data("3")).await;
         let mut changes = values.view.changes();
-        let announced = changes.wait_for(|told| *told >= revision).await;
+        let announced = changes.wait_for(|latest| *latest >= revision).await;
         assert!(announced.is_ok(), "the rebuilt cache is followed");
         assert_eq!(
             values.at(&kit, revision).await,
@@ -279,7 +279,7 @@ fn a_fold_that_panics_is_made_anew() {
         broken.store(false, Ordering::SeqCst);
         kit.clock.advance(RETRY_AFTER_PANIC);
         let mut changes = view.changes();
-        let announced = changes.wait_for(|told| *told >= revision).await;
+        let announced = changes.wait_for(|latest| *latest >= revision).await;
         assert!(announced.is_ok(), "it is derived again");
         assert_eq!(view.load().len(), 2);
     });

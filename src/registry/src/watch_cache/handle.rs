@@ -37,7 +37,7 @@ pub(crate) struct PublishedCache {
     snapshot: ArcSwap<CacheSnapshot>,
     applied: watch::Sender<Revision>,
     dispatched: AtomicI64,
-    told_sequence: AtomicU64,
+    delivered_sequence: AtomicU64,
     lives: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl PublishedCache {
             snapshot: ArcSwap::default(),
             applied: watch::Sender::new(NOT_LOADED),
             dispatched: AtomicI64::new(NOT_LOADED),
-            told_sequence: AtomicU64::new(0),
+            delivered_sequence: AtomicU64::new(0),
             lives: AtomicU64::new(0),
         }
     }
@@ -61,7 +61,7 @@ impl PublishedCache {
     }
 
     pub(super) fn mark_applied(&self, revision: Revision, next_sequence: u64) {
-        self.told_sequence.store(next_sequence, Ordering::Release);
+        self.delivered_sequence.store(next_sequence, Ordering::Release);
         self.applied.send_replace(revision);
     }
 
@@ -161,8 +161,8 @@ impl WatchCacheHandle {
     }
 
     /// The sequence before which all events have been sent to their topics.
-    pub(crate) fn told_sequence(&self) -> u64 {
-        self.published.told_sequence.load(Ordering::Acquire)
+    pub(crate) fn delivered_sequence(&self) -> u64 {
+        self.published.delivered_sequence.load(Ordering::Acquire)
     }
 
     /// The revision of the last batch that is on its way to the cache or applied.

@@ -58,7 +58,7 @@ fn changes_become_events_in_order_and_a_snapshot() {
         delete("ns/none", 6),
     ];
     let events = state.apply(changes, 6, epoch()).events;
-    let told: Vec<_> = events
+    let described: Vec<_> = events
         .iter()
         .map(|event| (event.kind, event.item.name(), event.revision()))
         .collect();
@@ -68,7 +68,7 @@ fn changes_become_events_in_order_and_a_snapshot() {
         (EventKind::Modified, "a", 4),
         (EventKind::Deleted, "b", 5),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(described, expected);
     assert_eq!(keys(&state.snapshot().index), ["ns/a@4"]);
     assert_eq!(state.snapshot().revision, 6);
 }
@@ -195,8 +195,8 @@ fn a_key_that_becomes_unreadable_or_readable_ends_history() {
 
     let applied = state.apply(vec![put("ns/c", 4), unreadable("ns/a", 5), put("ns/d", 6)], 6, epoch());
     assert!(applied.history_lost);
-    let told: Vec<_> = applied.events.iter().map(|event| event.item.name()).collect();
-    assert_eq!(told, ["d"], "what was before is in no history");
+    let names: Vec<_> = applied.events.iter().map(|event| event.item.name()).collect();
+    assert_eq!(names, ["d"], "what was before is in no history");
     let snapshot = state.snapshot();
     assert!(!snapshot.log.reaches(next), "a watcher notices");
     assert_eq!((snapshot.log.after(4), snapshot.log.after(5).is_some()), (None, true));
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-fn told(receiver: &mut tokio::sync::broadcast::Receiver<Arc<LogEvent>>) -> Vec<u64> {
+fn received(receiver: &mut tokio::sync::broadcast::Receiver<Arc<LogEvent>>) -> Vec<u64> {
     std::iter::from_fn(|| receiver.try_recv().ok())
         .map(|event| event.sequence)
         .collect()
@@ -293,13 +293,13 @@ fn an_event_reaches_the_topics_that_it_concerns() {
         pod("ns/b", "n2", 4),
         Some(pod("ns/b", "n2", 3)),
     )));
-    assert_eq!(told(&mut all), [0, 1, 2, 3]);
-    assert_eq!(told(&mut ns), [0, 1, 2, 3]);
-    assert!(told(&mut other).is_empty());
-    assert_eq!(told(&mut object), [0, 1]);
-    assert_eq!(told(&mut n1), [0, 1], "the pod came and went");
-    assert_eq!(told(&mut n2), [1, 2, 3]);
-    assert!(told(&mut n3).is_empty());
+    assert_eq!(received(&mut all), [0, 1, 2, 3]);
+    assert_eq!(received(&mut ns), [0, 1, 2, 3]);
+    assert!(received(&mut other).is_empty());
+    assert_eq!(received(&mut object), [0, 1]);
+    assert_eq!(received(&mut n1), [0, 1], "the pod came and went");
+    assert_eq!(received(&mut n2), [1, 2, 3]);
+    assert!(received(&mut n3).is_empty());
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn topics_live_as_long_as_their_receivers() {
         item(&configmaps(), "ns/kept", json!({}), 1),
         None,
     )));
-    assert_eq!(told(&mut kept), [0]);
+    assert_eq!(received(&mut kept), [0]);
     topics.close();
     assert_eq!(kept.try_recv().map(|event| event.sequence), Err(TryRecvError::Closed));
 }

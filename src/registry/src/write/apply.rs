@@ -44,17 +44,11 @@ impl Writer {
 }
 
 impl AppliedPatch {
-    async fn merged(
-        &self,
-        writer: &Writer,
-        request: &WriteRequest,
-        live: Value,
-        is_new: bool,
-    ) -> Result<Value, ApiError> {
+    fn merged(&self, writer: &Writer, request: &WriteRequest, live: Value, is_new: bool) -> Result<Value, ApiError> {
         let mut object = writer.applied(request, live, is_new, &self.applied)?;
         metadata::settle_namespace(&mut object, request.namespace())?;
         metadata::check_name(&object, &request.target.name)?;
-        writer.default_and_convert(request, &mut object).await?;
+        writer.default_and_convert(request, &mut object)?;
         Ok(object)
     }
 }
@@ -72,9 +66,9 @@ impl Desired for AppliedPatch {
         } = base;
         Box::pin(async move {
             let mut live = Value::clone(&current.object);
-            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut live).await?;
+            versions::from_written(&writer.info, writer.version(&request.target)?, &mut live);
             record.warnings.clone_from(&self.warnings);
-            self.merged(writer, request, live, false).await
+            self.merged(writer, request, live, false)
         })
     }
 
@@ -99,7 +93,7 @@ impl Desired for AppliedPatch {
             }
             record.warnings.clone_from(&self.warnings);
             let live = blank(&writer.info, writer.version(&request.target)?);
-            self.merged(writer, request, live, true).await.map(Some)
+            self.merged(writer, request, live, true).map(Some)
         })
     }
 }

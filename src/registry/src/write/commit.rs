@@ -14,7 +14,7 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 use super::Writer;
 use crate::{
     admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::WriteFence, item::Item,
-    store_error, stored, strategy::Reservation, trace::TraceStep,
+    store_error, stored, strategy::Reservation, trace::TraceStep, versions,
 };
 
 /// The outcome of a compare-and-put.
@@ -88,6 +88,10 @@ impl Writer {
         compare: Compare,
     ) -> Result<PutResult, PutError> {
         let fence = request.target.fence.as_ref();
+        let version = self.version(&request.target).map_err(PutError::NotWritten)?;
+        let converted = versions::as_stored(&self.info, version, object).await;
+        let converted = converted.map_err(PutError::NotWritten)?;
+        let object = converted.as_ref().unwrap_or(object);
         let bytes = stored::at_rest(&self.info, object).map_err(|e| PutError::NotWritten(ApiError::internal(e)))?;
         let mut written = self.put_bytes(key, &bytes, compare, fence).await?;
         if matches!(written, Err(StorageError::LeaseNotFound)) {

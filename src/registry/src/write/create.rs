@@ -45,8 +45,7 @@ impl Writer {
         }
         metadata::settle_namespace(&mut object, request.namespace())?;
         refuse_resource_version(&object)?;
-        self.default_note_and_convert(&request, &mut object, has_namespace)
-            .await?;
+        self.default_note_and_convert(&request, &mut object, has_namespace)?;
         let record = WriteRecord {
             warnings: decoded.warnings,
         };
@@ -129,7 +128,7 @@ impl Writer {
         if found.is_some() {
             return Ok(Err(self.name_taken(key, &object, found)));
         }
-        versions::to_served_version(&self.info, self.version(&write.target)?, &mut object).await?;
+        versions::from_written(&self.info, self.version(&write.target)?, &mut object);
         Ok(Ok(created(Answer::Materialized(object), write.take_record())))
     }
 }

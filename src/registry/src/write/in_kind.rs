@@ -11,7 +11,7 @@ use trireme_machinery::{
 use super::{managed::schema_node, scale};
 use crate::{
     admission::WriteRequest,
-    definition::{ResourceDefinition, ServedVersion},
+    definition::{ResourceDefinition, ScalePaths, ServedVersion},
     request::Subresource,
     versions,
 };
@@ -45,7 +45,17 @@ impl WriteRequest {
         }
     }
 
-    /// An object of this write, which is in the stored version, in [`kind_in`](Self::kind_in).
+    /// Reports whether a version is the one that objects of this write are in.
+    pub fn is_written_in(&self, version: &GroupVersion) -> bool {
+        self.written().is_ok_and(|written| written.group_version == *version)
+    }
+
+    fn written(&self) -> Result<&ServedVersion, ApiError> {
+        let requested = self.served(&self.context.version)?;
+        Ok(self.definition.written_version(requested))
+    }
+
+    /// An object of this write in [`kind_in`](Self::kind_in).
     ///
     /// # Errors
     /// If it cannot be converted.
@@ -53,11 +63,11 @@ impl WriteRequest {
         if !self.has_versions() {
             return Ok(object.clone());
         }
-        if let (Subresource::Scale, Some(paths)) = (self.subresource, &self.definition.scale) {
+        if let (Subresource::Scale, Some(paths)) = (self.subresource, self.scale_paths()) {
             return Ok(scale::of(&self.definition, paths, object));
         }
         let mut object = object.clone();
-        versions::to_served_version(&self.definition, self.served(version)?, &mut object).await?;
+        versions::between(&self.definition, (self.written()?, self.served(version)?), &mut object).await?;
         Ok(object)
     }
 
@@ -92,18 +102,18 @@ impl WriteRequest {
     ///
     /// # Errors
     /// If it cannot be converted.
-    pub async fn object_from(&self, version: &GroupVersion, changed: Value, stored: &Value) -> Result<Value, ApiError> {
+    pub async fn object_from(&self, version: &GroupVersion, changed: Value, before: &Value) -> Result<Value, ApiError> {
         if !self.has_versions() {
             return Ok(changed);
         }
-        if let (Subresource::Scale, Some(paths)) = (self.subresource, &self.definition.scale) {
-            let mut object = stored.clone();
+        if let (Subresource::Scale, Some(paths)) = (self.subresource, self.scale_paths()) {
+            let mut object = before.clone();
             let replicas = changed.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
             schema::set_path(&mut object, &paths.spec_replicas, replicas);
             return Ok(object);
         }
         let mut object = changed;
-        versions::to_stored_version(&self.definition, self.served(version)?, &mut object).await?;
+        versions::between(&self.definition, (self.served(version)?, self.written()?), &mut object).await?;
         self.definition.strategy.default(&mut object);
         Ok(object)
     }
@@ -128,6 +138,11 @@ impl WriteRequest {
             ));
         }
         Ok(managed::merge(node, object, configuration))
+    }
+
+    fn scale_paths(&self) -> Option<&ScalePaths> {
+        let requested = self.served(&self.context.version).ok()?;
+        self.definition.scale_in(requested)
     }
 
     /// The type of what is written, where it is not the resource's own.

@@ -216,7 +216,7 @@ impl Writer {
     /// changes in the entries. `None` if the change is another one.
     fn note_time(&self, request: &WriteRequest, old: &Value, new: &Value, entries: &mut Value) -> Option<()> {
         let version = self.version(&request.target).ok()?;
-        if version.group_version != self.info.stored().group_version {
+        if version.group_version != self.info.written_version(version).group_version {
             return None;
         }
         let versions = ResourceVersions::new(&self.info, version, request.subresource);
@@ -243,7 +243,7 @@ impl Writer {
         let time = time_of(request.context.now);
         let blank = old.is_none().then(|| blank(&self.info, version));
         let old = old.or(blank.as_ref())?;
-        if version.group_version == self.info.stored().group_version {
+        if version.group_version == self.info.written_version(version).group_version {
             managers.update(&versions, old, new, id, &time);
         } else {
             let (old, new) = (versions.convert(old, &at)?, versions.convert(new, &at)?);

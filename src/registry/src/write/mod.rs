@@ -11,6 +11,10 @@
 //!  DELETE            key ───────────────────────────────────────  admission ─ mark or remove ───────────────── commit
 //! ```
 //!
+//! *Convert* brings an object into the version that it is
+//! [written](crate::definition::ResourceDefinition::written_version) in: the stored one for built-in kinds, that of the request for
+//! custom resources, which the commit stores in theirs.
+//!
 //! One file a verb. All that start from the object as it is share the loop in [`update_loop`]: read, compute,
 //! compare-and-put, and again with the fresh object if somebody was faster. The current object comes from the watch cache
 //! first; a stale one costs one more round, never a wrong result. The key is held while the loop computes and commits,

@@ -240,7 +240,7 @@ impl Desired for Patcher {
         } = base;
         Box::pin(async move {
             let mut served = Value::clone(&current.object);
-            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut served).await?;
+            versions::from_written(&writer.info, writer.version(&request.target)?, &mut served);
             let (mut object, warnings) = self.apply(&served, &writer.known_kinds.load())?;
             if let Some(why) = writer.info.strategy.conversion_error(&object) {
                 return Err(unfit(&self.shown(&served), &why));
@@ -248,7 +248,7 @@ impl Desired for Patcher {
             record.warnings = warnings;
             metadata::settle_namespace(&mut object, request.namespace())?;
             metadata::check_name(&object, &request.target.name)?;
-            writer.default_and_convert(request, &mut object).await?;
+            writer.default_and_convert(request, &mut object)?;
             Ok(object)
         })
     }

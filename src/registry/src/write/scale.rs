@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
-    definition::{ResourceDefinition, ScalePaths},
+    definition::{ResourceDefinition, ScalePaths, ServedVersion},
     request::{Body, GetRequest},
     trace::TraceStep,
     versions,
@@ -86,24 +86,24 @@ fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
 }
 
 impl Writer {
-    pub(super) fn scale_paths(&self) -> Result<&ScalePaths, ApiError> {
+    pub(super) fn scale_paths<'w>(&'w self, version: &'w ServedVersion) -> Result<&'w ScalePaths, ApiError> {
         self.info
-            .scale
-            .as_ref()
+            .scale_in(version)
             .ok_or_else(|| ApiError::internal("the resource has no scale"))
     }
 
     /// GET of a scale.
     pub(crate) async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
+        let version = self.version(&request.target)?;
         let item = self.reader.get(request).await?;
-        let object = versions::stored_value(&self.info, &item).await?;
-        self.check_replicas(&object)?;
-        self.scale_of(&object)
+        let object = versions::written_value(&self.info, &item, version).await?;
+        self.check_replicas(version, &object)?;
+        self.scale_of(version, &object)
     }
 
     /// A custom resource may lack the number of replicas; kinds of Kubernetes have a default for it.
-    fn check_replicas(&self, object: &Value) -> Result<(), ApiError> {
-        let path = &self.scale_paths()?.spec_replicas;
+    fn check_replicas(&self, version: &ServedVersion, object: &Value) -> Result<(), ApiError> {
+        let path = &self.scale_paths(version)?.spec_replicas;
         if !self.info.is_custom || schema::get_path(object, path).is_some() {
             return Ok(());
         }
@@ -113,8 +113,8 @@ impl Writer {
     }
 
     /// The scale of an object.
-    pub(super) fn scale_of(&self, object: &Value) -> Result<Value, ApiError> {
-        Ok(of(&self.info, self.scale_paths()?, object))
+    pub(super) fn scale_of(&self, version: &ServedVersion, object: &Value) -> Result<Value, ApiError> {
+        Ok(of(&self.info, self.scale_paths(version)?, object))
     }
 
     /// Decodes a PUT of a scale.
@@ -187,7 +187,7 @@ impl ThroughScale {
             request,
             current,
         } = base;
-        let old = writer.scale_of(&current.object)?;
+        let old = writer.scale_of(writer.version(&request.target)?, &current.object)?;
         let mut managers = ScaleManagers::new(writer, request, &current.object)?;
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
@@ -229,7 +229,8 @@ impl ThroughScale {
             metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
         }
         metadata::set_or_remove(metadata::of(&mut object), MANAGED_FIELDS, managers.encode());
-        schema::set_path(&mut object, &writer.scale_paths()?.spec_replicas, replicas.into());
+        let paths = writer.scale_paths(writer.version(target)?)?;
+        schema::set_path(&mut object, &paths.spec_replicas, replicas.into());
         Ok(object)
     }
 }

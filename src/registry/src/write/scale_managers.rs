@@ -49,7 +49,10 @@ impl<'r> ScaleManagers<'r> {
     pub(super) fn new(writer: &Writer, request: &'r WriteRequest, object: &Value) -> Result<Self, ApiError> {
         let mut paths = ReplicasPaths::default();
         for version in &writer.info.versions {
-            paths.insert(&version.group_version.to_string(), &writer.scale_paths()?.spec_replicas);
+            paths.insert(
+                &version.group_version.to_string(),
+                &writer.scale_paths(version)?.spec_replicas,
+            );
         }
         let entries = object.get("metadata").and_then(|fields| fields.get(MANAGED_FIELDS));
         let of_object = Managers::decode(entries).unwrap_or_default();

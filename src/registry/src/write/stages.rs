@@ -46,18 +46,19 @@ impl Writer {
         }
     }
 
-    /// Stages *default* and *convert*: the defaults of the requested version, then the object in the stored one.
-    pub(super) async fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
+    /// Stages *default* and *convert*: the defaults of the requested version, then the object in the one that it is
+    /// [written](crate::definition::ResourceDefinition::written_version) in.
+    pub(super) fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let version = self.version(&request.target)?;
         self.apply_defaults(version, object);
-        versions::to_stored_version(&self.info, version, object).await?;
+        versions::to_written(&self.info, version, object);
         self.default_in_kind(request, object);
         Ok(())
     }
 
     /// The same, and the audit log is told of the object with its defaults, in the requested version. It is told of the
     /// namespace only if the client named one.
-    pub(super) async fn default_note_and_convert(
+    pub(super) fn default_note_and_convert(
         &self,
         request: &WriteRequest,
         object: &mut Value,
@@ -69,7 +70,7 @@ impl Writer {
         if !is_stored {
             note_sent(request, object, has_namespace);
         }
-        versions::to_stored_version(&self.info, version, object).await?;
+        versions::to_written(&self.info, version, object);
         self.default_in_kind(request, object);
         if is_stored {
             note_sent(request, object, has_namespace);

@@ -114,7 +114,7 @@ impl Writer {
             return self.decode_scale(request, &body);
         }
         let DecodedBody { mut object, warnings } = self.decode(&request, &body)?;
-        let fitted = self.fit(&request, &mut object).await;
+        let fitted = self.fit(&request, &mut object);
         fitted.map_err(|error| warned(error, &warnings))?;
         let replacement = Replacement {
             object,
@@ -123,12 +123,12 @@ impl Writer {
         Ok(PendingUpdate::new(request, replacement, warnings))
     }
 
-    /// Holds the object of a PUT against the URL and brings it into the stored version.
-    async fn fit(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
+    /// Holds the object of a PUT against the URL and brings it into the version that it is written in.
+    fn fit(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let has_namespace = metadata::has_namespace(object);
         metadata::check_name(object, &request.target.name)?;
         metadata::settle_namespace(object, request.namespace())?;
-        self.default_note_and_convert(request, object, has_namespace).await
+        self.default_note_and_convert(request, object, has_namespace)
     }
 
     /// Changes an object, or creates it where a PUT may. A client that creates it in between turns the creation back into
@@ -172,14 +172,18 @@ impl Writer {
         outcome: UpdateOutcome,
         record: WriteRecord,
     ) -> Result<Written, ApiError> {
+        let version = self.version(&request.target)?;
         let object = match (outcome, request.subresource) {
             (UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item), Subresource::Scale) => {
-                Answer::Materialized(self.scale_of(&versions::stored_value(&self.info, &item).await?)?)
+                let object = versions::written_value(&self.info, &item, version).await?;
+                Answer::Materialized(self.scale_of(version, &object)?)
             }
-            (UpdateOutcome::Synthesized(object), Subresource::Scale) => Answer::Materialized(self.scale_of(&object)?),
+            (UpdateOutcome::Synthesized(object), Subresource::Scale) => {
+                Answer::Materialized(self.scale_of(version, &object)?)
+            }
             (UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item), _) => Answer::Cached(item),
             (UpdateOutcome::Synthesized(mut object), _) => {
-                versions::to_served_version(&self.info, self.version(&request.target)?, &mut object).await?;
+                versions::from_written(&self.info, version, &mut object);
                 Answer::Materialized(object)
             }
         };

@@ -114,7 +114,7 @@ impl Writer {
         key: &mut HeldKey,
         step: &mut dyn UpdateStep,
     ) -> Result<UpdateOutcome, ApiError> {
-        let name = &request.target.name;
+        let (name, version) = (&request.target.name, self.version(&request.target)?);
         let storage_key = self.storage_key(&request.target.namespace, name);
         key.lock().await?;
         let mut fresh = false;
@@ -127,7 +127,7 @@ impl Writer {
         };
         for _ in 0..MAX_ROUNDS {
             let current = CurrentObject {
-                object: Arc::new(versions::stored_value(&self.info, &item).await?),
+                object: Arc::new(versions::written_value(&self.info, &item, version).await?),
                 item: item.clone(),
             };
             let change = key.hold_over(step.change(self, &current)).await;

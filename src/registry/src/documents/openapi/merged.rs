@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_of_one_name_and_different_contents_are_told_apart() {
+    fn definitions_of_one_name_and_different_contents_are_distinguished() {
         let mut document = json!({
             "paths": {"/a": {}},
             "definitions": {

@@ -311,14 +311,14 @@ fn a_crowd_of_readers_waits_for_a_cache_that_lags_and_leaves_the_store_alone() {
 }
 
 #[test]
-fn readers_of_a_cache_that_stays_behind_are_told_so_and_leave_the_store_alone() {
+fn readers_of_a_cache_that_stays_behind_get_an_error_and_leave_the_store_alone() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, breaking, side, written) = lagging(&kit).await;
         let reader = side.reader("configmaps");
         let crowd = futures_util::future::join_all((0..CROWD).map(|_| reader.get(get("ns/a"))));
         let all_have_asked = async { breaking.answers.send_replace(true) };
-        let told = async { tokio::join!(crowd, all_have_asked).0 };
-        for answer in skipping_pauses(&kit, FRESH_WITHIN, told).await {
+        let crowd_served = async { tokio::join!(crowd, all_have_asked).0 };
+        for answer in skipping_pauses(&kit, FRESH_WITHIN, crowd_served).await {
             let error = answer.expect_err("the cache is behind");
             assert_eq!(error.reason, Reason::Timeout);
             assert!(error.details.is_some_and(|details| details.retry_after_seconds == 1));

@@ -47,7 +47,7 @@ fn a_read_without_a_version_sees_every_write_before_it() {
             let page = side.reader("configmaps").list(list("ns")).await.expect("lists work");
             assert!(
                 page.revision >= elsewhere,
-                "a list is as new as the store, whoever wrote last"
+                "a list is as new as the store, whichever server wrote last"
             );
         }
         side.delete("configmaps", "ns/a").await;

@@ -11,14 +11,14 @@ use crate::{
     request::{Freshness, WatchRequest, WatchStart},
 };
 
-/// One event, as a client would tell it.
-pub(super) type Told = (EventKind, String, Revision);
+/// One event, as a client sees it.
+pub(super) type ObservedEvent = (EventKind, String, Revision);
 
 /// Everything that happened, in the order of the store, as a watcher of everything must see it.
-pub(super) async fn truth(store: &dyn Storage, plural: &str, up_to: Revision) -> Vec<Told> {
+pub(super) async fn truth(store: &dyn Storage, plural: &str, up_to: Revision) -> Vec<ObservedEvent> {
     let prefix = format!("/registry/{plural}/");
     let mut stream = store.watch(&prefix, 0).await.expect("nothing is compacted");
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let mut seen = 0;
     while seen < up_to {
         let batch = stream
@@ -27,7 +27,7 @@ pub(super) async fn truth(store: &dyn Storage, plural: &str, up_to: Revision) ->
             .expect("the watch goes on")
             .expect("the store is well");
         seen = batch.revision;
-        told.extend(batch.events.into_iter().map(|event| match event {
+        events.extend(batch.events.into_iter().map(|event| match event {
             StoreEvent::Put { entry, previous } => {
                 let kind = if previous.is_some() {
                     EventKind::Modified
@@ -45,12 +45,12 @@ pub(super) async fn truth(store: &dyn Storage, plural: &str, up_to: Revision) ->
             }
         }));
     }
-    told.retain(|(_, _, revision)| *revision <= up_to);
-    told
+    events.retain(|(_, _, revision)| *revision <= up_to);
+    events
 }
 
 /// The event in a frame, after a check that its line says the same.
-pub(super) fn told(frame: &WatchFrame) -> Told {
+pub(super) fn observed_event(frame: &WatchFrame) -> ObservedEvent {
     let WatchFrame::Event { kind, item, frame } = frame else {
         panic!("not an event: {frame:?}")
     };
@@ -63,18 +63,18 @@ pub(super) fn told(frame: &WatchFrame) -> Told {
 }
 
 /// The next `count` events.
-pub(super) async fn events(watcher: &mut Watcher, count: usize) -> Vec<Told> {
+pub(super) async fn events(watcher: &mut Watcher, count: usize) -> Vec<ObservedEvent> {
     let mut seen = Vec::new();
     while seen.len() < count {
         let frames = watcher.next().await.expect("the watch goes on");
-        seen.extend(frames.iter().map(told));
+        seen.extend(frames.iter().map(observed_event));
     }
     assert_eq!(seen.len(), count, "more than expected: {:?}", seen.get(count..));
     seen
 }
 
 /// The error that ends a watch, and the events before it.
-pub(super) async fn until_error(watcher: &mut Watcher) -> (Vec<Told>, trireme_machinery::ApiError) {
+pub(super) async fn until_error(watcher: &mut Watcher) -> (Vec<ObservedEvent>, trireme_machinery::ApiError) {
     let mut seen = Vec::new();
     loop {
         for frame in watcher.next().await.expect("an error comes first") {
@@ -83,7 +83,7 @@ pub(super) async fn until_error(watcher: &mut Watcher) -> (Vec<Told>, trireme_ma
                     assert!(watcher.next().await.is_none(), "an error is the last frame");
                     return (seen, error);
                 }
-                other => seen.push(told(&other)),
+                other => seen.push(observed_event(&other)),
             }
         }
     }

@@ -33,7 +33,7 @@ fn reads_of_what_cannot_be_read_fail_and_name_it() {
         let broken = side.put_bytes("configmaps", "ns0/a", b"junk").await;
         let key = ["/registry/configmaps/ns0/a"];
 
-        let error = reader.get(get("ns0/a")).await.expect_err("nobody knows what it is");
+        let error = reader.get(get("ns0/a")).await.expect_err("it is unreadable");
         assert_eq!(named(&error), key);
         assert!(error.message.contains("corrupt object"), "{error}");
         assert!(reader.get(get("ns0/b")).await.is_ok());
@@ -101,7 +101,7 @@ fn pages_fail_from_where_they_begin() {
 }
 
 #[test]
-fn watches_end_where_nobody_knows_what_became_of_an_object() {
+fn watches_end_where_an_object_is_unreadable() {
     run(Topology::trireme(), |kit| async move {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let reader = side.reader("configmaps");

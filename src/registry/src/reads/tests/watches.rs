@@ -8,7 +8,7 @@ use trireme_actors::{
 };
 use trireme_machinery::{Reason, selector::FieldSelector};
 
-use super::support::{STATE, Told, events, labelled, open, told, truth, until_error};
+use super::support::{ObservedEvent, STATE, events, labelled, observed_event, open, truth, until_error};
 use crate::{
     event_kind::EventKind,
     fixtures::{ReadSide, configmaps, pods, put, watch},
@@ -35,7 +35,7 @@ async fn write_much(side: &ReadSide) -> i64 {
 }
 
 /// The events that a watcher of `p=odd` must see.
-async fn odd_only(side: &ReadSide, all: &[Told]) -> Vec<Told> {
+async fn odd_only(side: &ReadSide, all: &[ObservedEvent]) -> Vec<ObservedEvent> {
     let mut selected: BTreeMap<String, bool> = BTreeMap::new();
     let mut seen = Vec::new();
     for (kind, key, revision) in all {
@@ -71,7 +71,7 @@ fn watchers_see_everything_once_and_in_order() {
         let expected = truth(&*side.store, "configmaps", last).await;
         assert_eq!(expected.len(), 1000);
         assert_eq!(events(&mut all, 1000).await, expected);
-        let part = |wanted: &dyn Fn(&str) -> bool| -> Vec<Told> {
+        let part = |wanted: &dyn Fn(&str) -> bool| -> Vec<ObservedEvent> {
             expected.iter().filter(|(_, key, _)| wanted(key)).cloned().collect()
         };
         let in_namespace = part(&|key| key.starts_with("ns1/"));
@@ -120,7 +120,7 @@ fn a_watcher_that_lags_catches_up_from_the_log() {
 }
 
 #[test]
-fn a_watcher_that_falls_off_the_log_is_told_so() {
+fn a_watcher_that_falls_off_the_log_gets_an_expired_error() {
     run(Topology::trireme(), |kit| async move {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let reader = side.reader("configmaps");
@@ -172,7 +172,7 @@ fn the_state_comes_first_then_its_end_then_changes() {
             let bookmark = matches!(frames.last(), Some(WatchFrame::Bookmark { .. }))
                 .then(|| frames.pop())
                 .flatten();
-            state.extend(frames.iter().map(told));
+            state.extend(frames.iter().map(observed_event));
             if let Some(bookmark) = bookmark {
                 break bookmark;
             }

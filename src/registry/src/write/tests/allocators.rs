@@ -63,7 +63,7 @@ fn a_range_of_addresses_is_handed_out_to_the_last() {
         assert_eq!(given.len(), 13, "no address is given twice");
         assert!(
             !given.contains(&"10.96.0.1".parse().expect("an address")),
-            "the first is not for everybody"
+            "the first is reserved"
         );
         assert_eq!(
             allocator.allocate(IpFamily::V4, "ns", "a").await,

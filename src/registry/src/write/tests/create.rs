@@ -90,8 +90,8 @@ fn a_name_is_generated_eight_times_at_most() {
         let generated = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"generateName": "web-"}});
         let error = bench.create(generated).await.expect_err("every name is taken");
         assert_eq!(error.reason, Reason::AlreadyExists);
-        let told = " already exists, the server was not able to generate a unique name for the object";
-        assert!(error.message.ends_with(told), "{error}");
+        let expected = " already exists, the server was not able to generate a unique name for the object";
+        assert!(error.message.ends_with(expected), "{error}");
         assert_eq!(error.details.map(|details| details.retry_after_seconds), Some(1));
         assert_eq!(store.arrived.available_permits(), 8);
     });
@@ -113,7 +113,7 @@ fn what_expires_goes_on_to_expire_after_a_change() {
 }
 
 #[test]
-fn a_body_that_does_not_fit_is_told_why() {
+fn a_body_that_does_not_fit_is_refused_with_the_reason() {
     run(Topology::trireme(), |kit| async move {
         let bench = Bench::start(&kit, Rules::default()).await;
         let named = |api_version: &str, kind: &str, metadata| json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
@@ -137,10 +137,10 @@ fn a_body_that_does_not_fit_is_told_why() {
                 "resourceVersion should not be set on objects to be created",
             ),
         ];
-        for (object, told) in cases {
+        for (object, expected) in cases {
             assert_eq!(
                 refused(bench.create(object).await),
-                (Reason::BadRequest, told.to_owned())
+                (Reason::BadRequest, expected.to_owned())
             );
         }
         let labelled = thing("a", json!({"labels": {"refused": "yes"}}), json!({}));
@@ -157,12 +157,12 @@ fn what_cannot_be_converted_is_refused_by_every_write() {
     run(Topology::trireme(), |kit| async move {
         let bench = Bench::start(&kit, Rules::default()).await;
         let odd = json!({"data": {"odd": "x"}});
-        let told = "Thing in version \"v1\" cannot be handled as a Thing: \"x\" is odd";
+        let expected = "Thing in version \"v1\" cannot be handled as a Thing: \"x\" is odd";
         let created = bench.create(thing("b", json!({}), odd.clone())).await;
-        assert_eq!(refused(created), (Reason::BadRequest, told.to_owned()));
+        assert_eq!(refused(created), (Reason::BadRequest, expected.to_owned()));
         bench.made("a", json!({}), json!({})).await;
         let replaced = bench.put("a", thing("a", json!({}), odd.clone())).await;
-        assert_eq!(refused(replaced), (Reason::BadRequest, told.to_owned()));
+        assert_eq!(refused(replaced), (Reason::BadRequest, expected.to_owned()));
         let (reason, message) = refused(bench.merge("a", odd).await);
         assert_eq!(reason, Reason::Invalid);
         assert!(message.ends_with("\"x\" is odd"), "{message}");
@@ -177,10 +177,10 @@ fn unknown_fields_are_dropped_warned_of_or_refused() {
             let object = thing(name, json!({}), json!({"spec": {"count": 1, "alien": true}}));
             bench.registry.create(creation(object, strictness(how)))
         };
-        let told = "Thing in version \"v1\" cannot be handled as a Thing: strict decoding error: unknown field \
+        let expected = "Thing in version \"v1\" cannot be handled as a Thing: strict decoding error: unknown field \
                     \"spec.alien\"";
         let strict = create("strict", FieldValidation::Strict).await;
-        assert_eq!(refused(strict), (Reason::BadRequest, told.to_owned()));
+        assert_eq!(refused(strict), (Reason::BadRequest, expected.to_owned()));
         let warned = create("warn", FieldValidation::Warn)
             .await
             .expect("it is only warned of");

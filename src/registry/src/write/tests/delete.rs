@@ -65,22 +65,22 @@ fn a_delete_may_be_for_one_incarnation_or_state_only() {
             uid: Some(uid.to_owned()),
             ..DeleteOptions::default()
         };
-        let told = format!(
+        let expected = format!(
             "Operation cannot be fulfilled on Thing.example.com \"a\": the UID in the precondition (u) does not match \
              the UID in record ({}). The object might have been deleted and then recreated",
             item.uid
         );
-        assert_eq!(refused(bench.delete("a", uid("u")).await), (Reason::Conflict, told));
+        assert_eq!(refused(bench.delete("a", uid("u")).await), (Reason::Conflict, expected));
         let options = DeleteOptions {
             resource_version: Some("1".to_owned()),
             ..uid(&item.uid)
         };
-        let told = format!(
+        let expected = format!(
             "Operation cannot be fulfilled on Thing.example.com \"a\": the ResourceVersion in the precondition (1) \
              does not match the ResourceVersion in record ({}). The object might have been modified",
             item.revision
         );
-        assert_eq!(refused(bench.delete("a", options).await), (Reason::Conflict, told));
+        assert_eq!(refused(bench.delete("a", options).await), (Reason::Conflict, expected));
         let options = DeleteOptions {
             resource_version: Some(item.revision.to_string()),
             ..uid(&item.uid)
@@ -256,7 +256,7 @@ fn no_grace_period_still_waits_for_finalizers() {
 }
 
 #[test]
-fn whoever_else_writes_or_removes_an_object_on_its_way_out_spoils_nothing() {
+fn other_writes_and_removals_of_a_terminating_object_do_no_harm() {
     run(Topology::trireme(), |kit| async move {
         let rules = Rules {
             grace: Some(30),

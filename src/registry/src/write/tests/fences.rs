@@ -41,7 +41,7 @@ fn nothing_of_a_deposed_holder_takes_effect() {
         let bench = Bench::start(&kit, Rules::default()).await;
         bench.made("a", json!({}), json!({})).await;
         let fences = Fences::new(bench.side.store.clone(), "/registry");
-        let old = fences.raise("d", 1).await.expect("nobody was there");
+        let old = fences.raise("d", 1).await.expect("it is the first");
         let things = OwnObjects::new(bench.registry.clone(), "test");
         let held = things.under(&old);
         held.create("ns", &thing("c", json!({}), json!({})))

@@ -63,7 +63,7 @@ fn a_lease_that_nothing_hangs_on_is_given_back() {
         create("a").await.expect_err("the store is away");
         assert_eq!(store.revoked.load(Ordering::SeqCst), 1);
         store.next_puts(Puts::LostUnheard);
-        create("b").await.expect_err("nobody is told");
+        create("b").await.expect_err("there is no answer");
         assert_eq!(store.revoked.load(Ordering::SeqCst), 1, "it may be in use");
         store.next_puts(Puts::Refused);
         create("c").await.expect_err("the store is away");

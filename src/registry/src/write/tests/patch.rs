@@ -74,8 +74,8 @@ fn a_patch_cannot_turn_an_object_into_another() {
         bench.made("a", json!({}), json!({})).await;
         let before = bench.now("a").await;
         let name = bench.merge("a", json!({"metadata": {"name": "b"}})).await;
-        let told = "the name of the object (b) does not match the name on the URL (a)";
-        assert_eq!(refused(name), (Reason::BadRequest, told.to_owned()));
+        let expected = "the name of the object (b) does not match the name on the URL (a)";
+        assert_eq!(refused(name), (Reason::BadRequest, expected.to_owned()));
         let (reason, message) = refused(bench.merge("a", json!({"metadata": {"uid": "u"}})).await);
         assert_eq!(reason, Reason::Invalid);
         assert!(
@@ -93,7 +93,7 @@ fn a_patch_cannot_turn_an_object_into_another() {
             PatchKind::StrategicMerge,
             &json!({"kind": "Pod", "apiVersion": "v9"}),
         );
-        let written = bench.registry.patch(renamed).await.expect("nobody asks for its kind");
+        let written = bench.registry.patch(renamed).await.expect("its kind is not checked");
         assert_eq!(answered(&written)["kind"], "Thing");
         let missing = bench.merge("b", json!({"data": {"k": "v"}})).await;
         assert_eq!(

@@ -100,7 +100,7 @@ fn a_change_past_the_strategy_is_stored_as_the_rule_made_it() {
     run(Topology::trireme(), |kit| async move {
         let (bench, recorder) = bench(&kit).await;
         let change = setting(RuleStages::CommitOnly, "Bad");
-        bench.registry.change(change).await.expect("nobody has a say");
+        bench.registry.change(change).await.expect("there are no checks");
         let object = bench.now("a").await.expect("it is there");
         assert_eq!(object["data"], json!({ "set": "x" }));
         assert_eq!(object["status"], json!({ "phase": "Bad" }));

@@ -65,10 +65,10 @@ fn a_scale_changes_nothing_but_the_replicas() {
         );
         let other = scale(json!({"uid": "u"}), 6);
         assert_eq!(refused(bench.registry.update(other).await).0, Reason::Conflict);
-        let told = "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or \
+        let expected = "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or \
                     equal to 0";
         let negative = bench.registry.update(scale(json!({}), -1)).await;
-        assert_eq!(refused(negative), (Reason::Invalid, told.to_owned()));
+        assert_eq!(refused(negative), (Reason::Invalid, expected.to_owned()));
         assert_eq!(bench.now("a").await, Some(object));
     });
 }

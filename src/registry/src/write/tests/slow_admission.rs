@@ -133,7 +133,7 @@ async fn beside(kit: &TestKit, stage: Stage, restless: bool) -> (Bench, Arc<Mood
 async fn write_once_meanwhile(kit: &TestKit, bench: &Bench, slow: &Slow) {
     slow.asleep().await;
     let other = json!({"data": {"other": "x"}});
-    bench.merge("a", other).await.expect("nobody is waited for");
+    bench.merge("a", other).await.expect("there is no wait");
     kit.clock.advance(SLOW);
     slow.asleep().await;
     kit.clock.advance(SLOW);
@@ -146,12 +146,12 @@ async fn write_meanwhile(kit: &TestKit, bench: &Bench, slow: &Slow) {
         bench
             .merge("a", json!({"data": {"other": n}}))
             .await
-            .expect("nobody is waited for");
+            .expect("there is no wait");
     }
     kit.clock.advance(SLOW);
     slow.asleep().await;
     let touched = json!({"metadata": {"annotations": {"touched": "x"}}});
-    bench.merge("a", touched).await.expect("nobody is waited for");
+    bench.merge("a", touched).await.expect("there is no wait");
     kit.clock.advance(SLOW);
     slow.asleep().await;
     kit.clock.advance(SLOW);
@@ -167,7 +167,7 @@ fn check_slow_patch(stage: Stage, subresource: Subresource, mine: &str, untouche
         let notes = request.target.audit.clone();
         let (written, ()) = tokio::join!(bench.registry.patch(request), write_meanwhile(&kit, &bench, &slow));
         let written = written.expect("it is committed in the end");
-        assert_eq!(written.warnings, ["round 3"], "what was said in vain is not told");
+        assert_eq!(written.warnings, ["round 3"], "warnings of earlier rounds are dropped");
         assert_eq!(notes.noted().annotations["round"], "3");
         let object = answered(&written);
         let labels = match stage {
@@ -186,7 +186,7 @@ fn check_slow_patch(stage: Stage, subresource: Subresource, mine: &str, untouche
 }
 
 #[test]
-fn nobody_waits_for_a_slow_plugin_and_its_last_word_counts() {
+fn no_write_waits_for_a_slow_plugin_and_its_last_answer_counts() {
     for stage in [Stage::Mutating, Stage::Validating] {
         check_slow_patch(stage, Subresource::None, "/data/mine", "/metadata/finalizers");
         check_slow_patch(stage, Subresource::Status, "/status/mine", "/data/mine");
@@ -225,7 +225,7 @@ fn a_put_with_a_revision_is_refused_if_a_plugin_has_written_meanwhile() {
 }
 
 #[test]
-fn a_slow_delete_and_a_slow_create_hold_nobody_up() {
+fn a_slow_delete_and_a_slow_create_hold_up_no_other_write() {
     run(Topology::trireme(), |kit| async move {
         let (bench, _, slow) = beside(&kit, Stage::Mutating, false).await;
         let mut target = target("ns", "a");

@@ -25,7 +25,7 @@ fn begin(kit: &TestKit) -> Trace {
 }
 
 /// The steps with the milliseconds since the one before.
-fn told(trace: &Trace) -> Vec<(&'static str, u128)> {
+fn steps(trace: &Trace) -> Vec<(&'static str, u128)> {
     let mut before = Duration::ZERO;
     let step = |passed: crate::trace::Passed| {
         let took = (passed.at - before).as_millis();
@@ -56,7 +56,7 @@ fn the_time_of_a_create_is_where_the_store_was_slow() {
             ("validated and admitted", 0),
             ("stored", 700),
         ];
-        assert_eq!(told(&trace), expected);
+        assert_eq!(steps(&trace), expected);
     });
 }
 
@@ -82,8 +82,8 @@ fn a_write_that_waits_for_another_tells_both_waits() {
             bench.registry.patch(request),
             slow
         );
-        first.expect("nobody fights");
-        second.expect("nobody fights");
+        first.expect("there is no conflict");
+        second.expect("there is no conflict");
         let expected = [
             ("decoded", 0),
             ("key taken", 300),
@@ -91,12 +91,12 @@ fn a_write_that_waits_for_another_tells_both_waits() {
             ("validated and admitted", 0),
             ("stored", 200),
         ];
-        assert_eq!(told(&trace), expected);
+        assert_eq!(steps(&trace), expected);
     });
 }
 
 #[test]
-fn a_write_without_an_outcome_is_not_told_as_stored() {
+fn a_write_without_an_outcome_is_not_traced_as_stored() {
     run(Topology::trireme(), |kit| async move {
         let (bench, store) = Bench::start_with(&kit, things(Rules::default(), None)).await;
         store.next_puts(Puts::LostUnheard);
@@ -107,8 +107,8 @@ fn a_write_without_an_outcome_is_not_told_as_stored() {
             .registry
             .create(request)
             .await
-            .expect_err("nobody knows what became of it");
-        assert_eq!(told(&trace).last(), Some(&("store failed", 0)));
+            .expect_err("its outcome is unknown");
+        assert_eq!(steps(&trace).last(), Some(&("store failed", 0)));
     });
 }
 
@@ -127,13 +127,13 @@ fn a_read_tells_how_long_it_waited_for_the_cache() {
         bench
             .merge("a", json!({"data": {"new": "x"}}))
             .await
-            .expect("nobody fights");
+            .expect("there is no conflict");
         read.await.expect("the revision has come");
-        assert_eq!(told(&trace), [("cache caught up", 400)]);
+        assert_eq!(steps(&trace), [("cache caught up", 400)]);
         let trace = begin(&kit);
         let mut request = get("ns/a");
         request.target.trace = trace.clone();
         bench.registry.get(request).await.expect("it is there");
-        assert_eq!(told(&trace).first(), Some(&("revision known", 0)));
+        assert_eq!(steps(&trace).first(), Some(&("revision known", 0)));
     });
 }

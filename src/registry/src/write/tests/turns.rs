@@ -41,7 +41,7 @@ fn writers_of_one_key_are_served_in_order_and_those_who_left_are_passed_over() {
             .into_iter()
             .map(|written| {
                 written
-                    .expect("nobody fights")
+                    .expect("there is no conflict")
                     .object
                     .stored()
                     .expect("it is stored")
@@ -78,9 +78,9 @@ fn a_write_that_has_begun_goes_on_without_its_caller() {
         let mut second = Box::pin(bench.merge("a", json!({"data": {"second": "x"}})));
         assert!((&mut second).now_or_never().is_none(), "the key is still being written");
         let other = bench.now("a").await;
-        assert_eq!(other.expect("reads wait for nobody").get("data"), None);
+        assert_eq!(other.expect("reads do not wait").get("data"), None);
         store.gate.add_permits(100);
-        second.await.expect("nobody fights");
+        second.await.expect("there is no conflict");
         let object = bench.now("a").await.expect("it is there");
         assert_eq!(object["data"], json!({"first": "x", "second": "x"}));
     });

@@ -66,10 +66,10 @@ fn a_kind_may_insist_on_a_revision() {
         )
         .await;
         bench.made("a", json!({}), json!({})).await;
-        let told = "things.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified \
+        let expected = "things.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified \
                     for an update";
         let put = bench.put("a", thing("a", json!({}), json!({"data": {"k": "v"}}))).await;
-        assert_eq!(refused(put), (Reason::Invalid, told.to_owned()));
+        assert_eq!(refused(put), (Reason::Invalid, expected.to_owned()));
     });
 }
 
@@ -79,13 +79,13 @@ fn a_put_is_for_the_object_that_it_names() {
         let bench = Bench::start(&kit, Rules::default()).await;
         let item = bench.made("a", json!({}), json!({})).await;
         let other = bench.put("a", thing("a", json!({"uid": "u"}), json!({}))).await;
-        let told = format!(
+        let expected = format!(
             "Operation cannot be fulfilled on things.example.com \"a\": StorageError: invalid object, Code: 4, Key: \
              /registry/things/ns/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: \
              u, UID in object meta: {}",
             item.uid
         );
-        assert_eq!(refused(other), (Reason::Conflict, told));
+        assert_eq!(refused(other), (Reason::Conflict, expected));
         let cases = [
             (
                 thing("b", json!({}), json!({})),
@@ -100,10 +100,10 @@ fn a_put_is_for_the_object_that_it_names() {
                 "the namespace of the provided object does not match the namespace sent on the request",
             ),
         ];
-        for (object, told) in cases {
+        for (object, expected) in cases {
             assert_eq!(
                 refused(bench.put("a", object).await),
-                (Reason::BadRequest, told.to_owned())
+                (Reason::BadRequest, expected.to_owned())
             );
         }
         let missing = bench.put("b", thing("b", json!({}), json!({}))).await;
@@ -111,9 +111,12 @@ fn a_put_is_for_the_object_that_it_names() {
             refused(missing),
             (Reason::NotFound, "things.example.com \"b\" not found".to_owned())
         );
-        let (reason, told) = refused(bench.put("b", thing("b", json!({"uid": "u"}), json!({}))).await);
+        let (reason, message) = refused(bench.put("b", thing("b", json!({"uid": "u"}), json!({}))).await);
         assert_eq!(reason, Reason::Conflict);
-        assert!(told.ends_with("UID in precondition: u, UID in object meta: "), "{told}");
+        assert!(
+            message.ends_with("UID in precondition: u, UID in object meta: "),
+            "{message}"
+        );
     });
 }
 
