@@ -47,7 +47,7 @@ test:
 	tests/compose.sh target/debug/trireme
 	FUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)
 
-# Each fuzz target for so long, with other random numbers each time: make fuzz FUZZ_SECONDS=600.
+# Each fuzz target for FUZZ_SECONDS, with other random numbers each time: make fuzz FUZZ_SECONDS=600.
 FUZZ_SECONDS ?= 60
 fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)

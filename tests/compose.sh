@@ -3,7 +3,7 @@
 # the load balancer, kills and stops replicas, takes it down. Then the same as chaos experiments use it: with two faults.
 # Usage: tests/compose.sh BINARY          (the tests' debug build will do; examples/nemesis of chaos must be beside it)
 # Needs root, a mirror of Debian (apt's own, or DEBIAN_MIRROR) and a Docker engine. If none answers, scripts/with-docker
-# starts one for so long; docker.io, docker-compose and debootstrap come through apt. Where that cannot be, the test says so
+# starts one for its time; docker.io, docker-compose and debootstrap come through apt. Where that cannot be, the test says so
 # and passes; with COMPOSE_TEST=required it fails, as the gate has it; with any other COMPOSE_TEST, which says why it cannot be
 # here, it passes and shows that.
 set -euo pipefail

@@ -119,14 +119,14 @@ async fn faults_of_etcd_bite_and_heal() {
 
     let active = install(&Fault::PauseEtcdQuorum, &world).await;
     // HAProxy leaves them the connections that they have.
-    let nobody_is_ready = async || {
+    let none_is_ready = async || {
         let statuses = world.balancer_statuses().await.expect("HAProxy answers");
         statuses.iter().all(|status| status == "NOLB")
     };
     let path = "/api/v1/namespaces/default?resourceVersion=0";
     let reads = async || matches!(world.probe().get(world.address(), path, SHORT).await, Ok((200, _)));
     let outage = async {
-        until("no replica is ready", nobody_is_ready).await;
+        until("no replica is ready", none_is_ready).await;
         until("what replicas have in memory is served all the same", reads).await;
         active.heal(&world).await.expect("it comes back")
     };
@@ -137,8 +137,8 @@ async fn faults_of_etcd_bite_and_heal() {
         .send(world.address(), "POST", configmaps, Some(&object), PATIENCE);
     let (written, healed) = tokio::join!(write, outage);
     // Which it is depends on how soon etcd elects a leader.
-    let is_told = matches!(written, Ok((201 | 504, _)));
-    assert!(is_told, "its connection stays: {written:?}");
+    let is_answered = matches!(written, Ok((201 | 504, _)));
+    assert!(is_answered, "its connection stays: {written:?}");
     assert!(healed.observed.is_seen(), "{healed:?}");
     all_is_well(&world).await;
 }

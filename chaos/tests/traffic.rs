@@ -41,12 +41,12 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
     phase.send_replace(Phase::Settle);
     traffic.settled().await.expect("no client panics");
     record_the_end(desk, &addresses, SEED).await;
-    let written = truth.newest().await.expect("etcd tells its revision");
+    let written = truth.newest().await.expect("etcd reports its revision");
     record_caches(desk, &addresses).await;
     phase.send_replace(Phase::Stop(written));
     traffic.ended().await.expect("no client panics");
-    let newest = truth.newest().await.expect("etcd tells its revision");
-    truth.end(desk, newest).await.expect("etcd has told everything");
+    let newest = truth.newest().await.expect("etcd reports its revision");
+    truth.end(desk, newest).await.expect("etcd has reported all changes");
     Run {
         replicas: addresses.replica_names(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),
@@ -71,7 +71,7 @@ async fn duties_and_elections_leave_what_their_checkers_judge() {
     recorder.run(&run).expect("it is written");
     drop(desk);
     drop(world);
-    let recorder = Arc::into_inner(recorder).expect("nobody records any more");
+    let recorder = Arc::into_inner(recorder).expect("no task records any more");
     recorder.finish().expect("it is written");
 
     let history = History::read(dir.path()).expect("it is read");

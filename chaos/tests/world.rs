@@ -128,7 +128,7 @@ async fn a_cut_link_is_felt_and_a_pause_is_seen() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_built_is_told() {
+async fn an_impossible_world_is_reported() {
     let build = async |change: fn(&mut WorldSettings)| {
         let mut settings = WorldSettings::new(server());
         change(&mut settings);

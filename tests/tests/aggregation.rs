@@ -162,7 +162,7 @@ fn another_server_answers_for_its_group_through_every_replica() {
     objects_are_passed_on(&scene);
     documents_are_merged(&scene);
     connections_are_passed_on(&scene);
-    what_is_gone_is_told(&scene);
+    lost_servers_are_reported(&scene);
 }
 
 fn objects_are_passed_on(scene: &Scene) {
@@ -250,7 +250,7 @@ fn connections_are_passed_on(scene: &Scene) {
 }
 
 /// A group that is not available, and one that is not registered any more.
-fn what_is_gone_is_told(scene: &Scene) {
+fn lost_servers_are_reported(scene: &Scene) {
     scene
         .receiver
         .follow(vec![json!({"path": "*", "status": 500, "raw": "ill", "record": false})]);
@@ -322,7 +322,7 @@ fn probes_name_the_checks_of_aggregation() {
 }
 
 #[test]
-fn other_servers_are_told_by_whom_to_be_asked() {
+fn other_servers_get_the_user_who_asks() {
     let server = Server::start(StoreChoice::Embedded);
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     until("it is published", PATIENCE, || {

@@ -84,7 +84,7 @@ const REQUEST_HEADERS: &str = "--requestheader-username-headers=X-Remote-User --
     --requestheader-allowed-names=front-proxy";
 
 #[test]
-fn a_front_proxy_says_who_asks_and_nobody_else() {
+fn only_a_front_proxy_names_the_user() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("proxies.crt");
     let proxies = Ca::new("proxies");
@@ -149,7 +149,11 @@ fn a_ca_of_clients_is_none_of_front_proxies_without_names() {
 fn passwords_are_taken_where_a_file_has_them_only() {
     let basic = [("Authorization", "Basic YW5uOnNlY3JldA==")];
     let without = start(&[]);
-    assert_eq!(name(&without.client().anonymous(), &basic), Err(403), "as from nobody");
+    assert_eq!(
+        name(&without.client().anonymous(), &basic),
+        Err(403),
+        "as an anonymous one"
+    );
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("passwords.csv");
     let line = "secret,ann,uid-1,\"dev,ops\"\n";
@@ -218,9 +222,9 @@ fn issuers_come_and_go_with_their_file() {
         whole.replace("/livez", "/readyz"),
     ] {
         replace(&file, &broken);
-        let told = server.log().matches("what was loaded before stays in use").count();
+        let failures = server.log().matches("what was loaded before stays in use").count();
         until("word of the broken file", || {
-            server.log().matches("what was loaded before stays in use").count() > told
+            server.log().matches("what was loaded before stays in use").count() > failures
         });
         assert_eq!(name(&client, &[]), Ok("one:kim".to_owned()));
     }

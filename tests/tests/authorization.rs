@@ -91,7 +91,7 @@ impl ResourceRoute {
         };
         let namespace = if self.namespaced { "/namespaces/default" } else { "" };
         let (resource, part) = self.resource.split_once('/').unwrap_or((&self.resource, ""));
-        let name = if self.is_collection() { "" } else { "/nobody" };
+        let name = if self.is_collection() { "" } else { "/absent" };
         let part = if part.is_empty() {
             String::new()
         } else {
@@ -109,7 +109,7 @@ impl ResourceRoute {
         let is_namespace = self.resource.starts_with("namespaces") && !self.is_collection();
         let place = match (self.namespaced, is_namespace) {
             // A namespace is in itself.
-            (_, true) => r#"in the namespace "nobody""#,
+            (_, true) => r#"in the namespace "absent""#,
             (true, _) => r#"in the namespace "default""#,
             _ => "at the cluster scope",
         };
@@ -118,7 +118,7 @@ impl ResourceRoute {
             "" => resource.to_owned(),
             group => format!("{resource}.{group}"),
         };
-        let name = if self.is_collection() { "" } else { r#" "nobody""# };
+        let name = if self.is_collection() { "" } else { r#" "absent""# };
         format!(
             r#"{qualified}{name} is forbidden: User "alice" cannot {} resource "{}" in API group "{}" {place}"#,
             self.verb, self.resource, self.group

@@ -118,7 +118,7 @@ fn ask(client: &Client, case: &Case, errors: &mut Vec<String>) -> Came {
     let came = Came::of(client.anonymous().send_raw(&case.request, &case.method));
     let took = begun.elapsed();
     let error = match &case.expected {
-        None => Some(format!("nobody has said what must come; came {came}")),
+        None => Some(format!("the case has no expectation; came {came}")),
         Some(expected) => expected.error(&came),
     };
     if let Some(error) = error {
@@ -197,10 +197,10 @@ fn paths(admin: &Client) -> BTreeSet<String> {
         serde_json::from_str(&answer.text()).unwrap_or_default()
     };
     let index = get("/");
-    let told = index["paths"].as_array().expect("the index has paths").iter();
-    let told: Vec<String> = told.filter_map(|path| path.as_str().map(str::to_owned)).collect();
-    let mut paths: BTreeSet<String> = told.iter().cloned().collect();
-    for version in told.iter().filter(|path| path.starts_with("/api")) {
+    let listed = index["paths"].as_array().expect("the index has paths").iter();
+    let listed: Vec<String> = listed.filter_map(|path| path.as_str().map(str::to_owned)).collect();
+    let mut paths: BTreeSet<String> = listed.iter().cloned().collect();
+    for version in listed.iter().filter(|path| path.starts_with("/api")) {
         for resource in get(version)["resources"].as_array().into_iter().flatten() {
             let name = resource["name"].as_str().expect("a resource has a name");
             let (plural, subresource) = name.split_once('/').unwrap_or((name, ""));
@@ -251,7 +251,7 @@ fn without_credentials_there_is_nothing_but_health_and_version() {
         }
     }
     println!("{asked} requests to {} paths", paths.len());
-    assert!(paths.len() > 250, "discovery told of {} paths only", paths.len());
+    assert!(paths.len() > 250, "discovery lists {} paths only", paths.len());
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
@@ -290,18 +290,18 @@ fn a_body_that_does_not_arrive_is_answered() {
     let answer = client.send_raw(chunked.as_bytes(), "POST").expect("an answer");
     assert_eq!(answer.code, 408, "a chunk larger than anything: {}", answer.text());
     let refused = client
-        .send_raw(head("POST", "/nobody").as_bytes(), "POST")
+        .send_raw(head("POST", "/absent").as_bytes(), "POST")
         .expect("an answer");
     assert_eq!(
         refused.code,
         404,
-        "what nobody reads is not waited for: {}",
+        "a body that is not read is not waited for: {}",
         refused.text()
     );
 }
 
 #[test]
-fn what_is_no_tls_is_not_answered_and_harms_nobody() {
+fn connections_without_tls_get_no_answer_and_do_no_harm() {
     use std::io::{Read as _, Write as _};
     let server = Server::start(StoreChoice::Embedded);
     for bytes in [

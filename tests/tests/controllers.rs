@@ -124,7 +124,7 @@ fn what_a_death_interrupts_goes_on_afterwards() {
             orphans
                 .iter()
                 .all(|child| child["metadata"].get("ownerReferences").is_none()),
-            "{store:?}: they belong to nobody"
+            "{store:?}: they have no owner"
         );
 
         family.interrupt(NAMESPACE, &json!({}), never);

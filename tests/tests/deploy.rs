@@ -62,7 +62,7 @@ fn group_of_one(dir: &Path) -> Vec<String> {
 }
 
 /// The names that a page of metrics has.
-fn told(page: &str) -> BTreeSet<String> {
+fn metric_names(page: &str) -> BTreeSet<String> {
     found(r"(?m)^([a-z][a-z0-9_]*)[{ ]", page)
 }
 
@@ -90,16 +90,16 @@ fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
     let made = client.json("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "deploy"}}));
     assert_eq!(made.expect("it answers").code, 201);
     let etcd = Etcd::start().unwrap_or_else(|error| panic!("{error}"));
-    let of_etcd = told(&etcd_page(&etcd.url()));
+    let of_etcd = metric_names(&etcd_page(&etcd.url()));
     let end = Instant::now() + PATIENCE;
     loop {
         let page = client.get("/metrics").expect("it answers");
-        let all = &told(&page.text()) | &of_etcd;
+        let all = &metric_names(&page.text()) | &of_etcd;
         let missing: Vec<&String> = named.difference(&all).collect();
         if missing.is_empty() {
             break;
         }
-        assert!(Instant::now() < end, "no server tells of {missing:?}");
+        assert!(Instant::now() < end, "no server exports {missing:?}");
         thread::sleep(LOOK_AGAIN);
     }
 }
@@ -154,7 +154,10 @@ fn monitoring_reads_metrics_with_its_certificate_and_nothing_else() {
         )
     };
     let (is_good, page) = get("/metrics");
-    assert!(is_good && told(&page).contains("apiserver_request_total"), "{page}");
+    assert!(
+        is_good && metric_names(&page).contains("apiserver_request_total"),
+        "{page}"
+    );
     let (is_good, refusal) = get("/api/v1/namespaces");
     assert!(!is_good && refusal.contains("trireme-monitoring"), "{refusal}");
 }
@@ -215,7 +218,7 @@ fn compose_test_without_root(variable: Option<&str>) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_gate_does_not_pass_over_the_test_of_compose_unless_told_why() {
+fn the_gate_does_not_skip_the_test_of_compose_without_a_reason() {
     let (code, said) = compose_test_without_root(None);
     assert!(code == Some(0) && said.contains("WAS NOT TESTED"), "{said}");
     let (code, said) = compose_test_without_root(Some("required"));

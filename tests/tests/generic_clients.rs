@@ -78,7 +78,7 @@ fn what_has_no_columns_is_never_a_table(client: &Client) {
         assert_eq!(refused.code, 406, "{path}: {}", refused.text());
     }
     let kept = client.get(&format!("{NAMESPACE}/pods/shown")).expect("an answer");
-    assert_eq!(kept.code, 200, "a refused eviction evicts nobody");
+    assert_eq!(kept.code, 200, "a refused eviction evicts no pod");
 }
 
 /// test/integration/evictions/evictions_test.go
@@ -127,8 +127,8 @@ fn events_wait_for_no_dependents(client: &Client) {
         let deleted = client
             .json("DELETE", &format!("{events}/e"), &options)
             .expect("an answer");
-        let told: Value = serde_json::from_str(&deleted.text()).expect("JSON");
-        assert_eq!((deleted.code, &told["kind"]), (200, &json!("Status")), "{policy}");
+        let status: Value = serde_json::from_str(&deleted.text()).expect("JSON");
+        assert_eq!((deleted.code, &status["kind"]), (200, &json!("Status")), "{policy}");
         let gone = client.get(&format!("{events}/e")).expect("an answer");
         assert_eq!(gone.code, 404, "{policy}");
     }

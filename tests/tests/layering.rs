@@ -273,7 +273,7 @@ fn rooms_depend_on_allowed_rooms_only() {
             };
             if !is_allowed {
                 errors.push(format!(
-                    "{room} depends on {need}, which the house does not allow: move what is shared down into a room that both \
+                    "{room} depends on {need}, which the table of rooms does not allow: move what is shared down into a room that both \
                      may use, or hand it in as a trait object from src/trireme/src/app.rs"
                 ));
             }

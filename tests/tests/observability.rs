@@ -69,13 +69,13 @@ fn what_health_checks_found_is_counted_for_those_who_may_know() {
     let client = server.client();
     assert_eq!(get(&client, "/livez").code, 200);
     assert_eq!(get(&client, "/livez?exclude=ping").code, 200);
-    let told = get(&client, "/metrics/slis").text();
+    let page = get(&client, "/metrics/slis").text();
     for line in [
         r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
         r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1"#,
         r#"kubernetes_healthcheck{name="etcd",type="readyz"} 1"#,
     ] {
-        assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+        assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
     }
     assert_eq!(get(&client.with_token(USER_TOKEN), "/metrics/slis").code, 403);
     assert_eq!(get(&client.anonymous(), "/metrics/slis").code, 403);

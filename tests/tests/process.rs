@@ -17,7 +17,7 @@ fn run(args: &[&str]) -> Output {
 }
 
 #[test]
-fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
+fn wrong_settings_are_all_reported_and_the_exit_code_is_64() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("data");
     let data_flag = format!("--data-dir={}", data.display());
@@ -28,8 +28,8 @@ fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
         "--no-such-flag=1",
         &data_flag,
     ]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(64), "{told}");
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{output_text}");
     for part in [
         "3 errors",
         "--secure-port",
@@ -37,9 +37,9 @@ fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
         "--event-ttl",
         "--no-such-flag",
     ] {
-        assert!(told.contains(part), "{part} is missing in: {told}");
+        assert!(output_text.contains(part), "{part} is missing in: {output_text}");
     }
-    assert!(!data.exists(), "nothing was done before the errors were told");
+    assert!(!data.exists(), "nothing was done before the errors were reported");
 }
 
 #[test]
@@ -88,8 +88,9 @@ fn a_restart_on_the_same_directory_keeps_objects_and_certificates() {
 
 /// The names of the lifecycle events in a log, in order.
 fn moments(log: &str) -> Vec<String> {
-    let told = log.lines().filter(|line| line.contains("lifecycle event"));
-    told.filter_map(|line| line.split("name=").nth(1)?.split(' ').next().map(str::to_owned))
+    let events = log.lines().filter(|line| line.contains("lifecycle event"));
+    events
+        .filter_map(|line| line.split("name=").nth(1)?.split(' ').next().map(str::to_owned))
         .collect()
 }
 
@@ -104,10 +105,10 @@ fn the_log_tells_of_the_moments_of_a_life_in_their_order() {
         .process()
         .signal("TERM")
         .unwrap_or_else(|error| panic!("{error}"));
-    let told = server
+    let events = server
         .process()
         .wait_until("not ready", STOP_PATIENCE, || matches!(ready(), Ok(500)));
-    told.unwrap_or_else(|error| panic!("{error}"));
+    events.unwrap_or_else(|error| panic!("{error}"));
     let status = server
         .process()
         .wait(STOP_PATIENCE)

@@ -23,10 +23,10 @@ fn check(store: StoreChoice) {
         .env("KUBECONFIG", server.kubeconfig())
         .output()
         .expect("python3 runs");
-    // unittest tells its results on standard error; "OK" alone means that no case was skipped.
-    let told = String::from_utf8_lossy(&output.stderr);
-    let passed = output.status.success() && told.trim_end().ends_with("\nOK") && !told.contains("Ran 0 tests");
-    assert!(passed, "{} over {store:?}:\n{told}", output.status);
+    // unittest prints its results on standard error; "OK" alone means that no case was skipped.
+    let log = String::from_utf8_lossy(&output.stderr);
+    let passed = output.status.success() && log.trim_end().ends_with("\nOK") && !log.contains("Ran 0 tests");
+    assert!(passed, "{} over {store:?}:\n{log}", output.status);
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
 }
 
 #[test]
-fn a_client_certificate_that_is_worth_nothing_is_told_so_and_a_token_beside_it_counts() {
+fn an_untrusted_client_certificate_is_refused_and_a_token_beside_it_counts() {
     let server = Server::start(StoreChoice::Embedded);
     let own = Ca::of(&server);
     let expired = own.issue_until("alice", 2020);
@@ -182,9 +182,9 @@ fn tokens_come_and_go_with_their_file() {
     assert_eq!(code("admin-token"), 401, "it is in the file no more");
 
     replace(&server.tokens_file(), &format!("{next}half-a-line"));
-    let told = "line 2: there must be at least a token";
+    let error = "line 2: there must be at least a token";
     until(&mut server, "word of the broken line", |server| {
-        server.log().contains(told)
+        server.log().contains(error)
     });
     assert_eq!(code("next-token"), 200);
     assert!(!server.log().contains("half-a-line"), "a line may hold a token");

@@ -27,8 +27,8 @@ fn status(client: &Client, path: &str, spec: &Value) -> Value {
 
 /// The message of a review that is refused, after its code.
 fn refusal(client: &Client, path: &str, body: &Value) -> String {
-    let (code, told) = post(client, path, body);
-    format!("{code} {}", told["message"].as_str().unwrap_or_default())
+    let (code, status) = post(client, path, body);
+    format!("{code} {}", status["message"].as_str().unwrap_or_default())
 }
 
 fn get_pods(namespace: &str) -> Value {
@@ -43,7 +43,7 @@ fn reviews_say_what_the_server_would_do() {
     own_access_is_that_of_who_asks(&admin, &alice);
     access_of_others_is_that_of_whom_the_review_names(&admin, &alice);
     a_local_review_stays_in_its_namespace(&admin);
-    selectors_that_are_not_understood_are_told(&admin);
+    unparsed_selectors_are_reported(&admin);
     bodies_are_read_like_those_of_any_create(&alice);
     nothing_else_can_be_done_with_a_review(&admin);
     what_a_user_may_do_is_listed(&admin, &alice);
@@ -75,8 +75,8 @@ fn own_access_is_that_of_who_asks(admin: &Client, alice: &Client) {
         "spec": of_pods, "status": { "allowed": false },
     });
     assert_eq!(review, whole);
-    let nobody = admin.anonymous();
-    assert!(refusal(&nobody, &path, &json!({ "spec": of_pods })).starts_with("403 selfsubjectaccessreviews."));
+    let anonymous = admin.anonymous();
+    assert!(refusal(&anonymous, &path, &json!({ "spec": of_pods })).starts_with("403 selfsubjectaccessreviews."));
 }
 
 fn access_of_others_is_that_of_whom_the_review_names(admin: &Client, alice: &Client) {
@@ -92,7 +92,7 @@ fn access_of_others_is_that_of_whom_the_review_names(admin: &Client, alice: &Cli
         status(admin, &path, &of(json!({ "user": "admin" }))),
         json!({ "allowed": false })
     );
-    let nobody = refusal(
+    let refused = refusal(
         admin,
         &path,
         &json!({ "metadata": { "name": "x" }, "spec": of(json!({})) }),
@@ -101,8 +101,8 @@ fn access_of_others_is_that_of_whom_the_review_names(admin: &Client, alice: &Cli
     let begin = "422 .authorization.k8s.io \"\" is invalid: [spec.user: Invalid value: \"\": at least one of user or group \
                  must be specified, metadata: Invalid value: {\"name\":\"x\",\"managedFields\":[";
     assert!(
-        nobody.starts_with(begin) && nobody.ends_with("]}: must be empty]"),
-        "{nobody}"
+        refused.starts_with(begin) && refused.ends_with("]}: must be empty]"),
+        "{refused}"
     );
     assert!(refusal(alice, &path, &json!({ "spec": master })).starts_with("403 "));
 }
@@ -133,7 +133,7 @@ fn a_local_review_stays_in_its_namespace(admin: &Client) {
     assert_eq!(status(admin, &absent, &spec), json!({ "allowed": false }));
 }
 
-fn selectors_that_are_not_understood_are_told(admin: &Client) {
+fn unparsed_selectors_are_reported(admin: &Client) {
     let path = format!("{ACCESS}/selfsubjectaccessreviews");
     let with = |name: &str, selector: Value| {
         let mut wanted = get_pods("default");
@@ -146,8 +146,8 @@ fn selectors_that_are_not_understood_are_told(admin: &Client) {
         "labelSelector",
         json!({ "requirements": [{ "key": "a", "operator": "Newer" }] }),
     );
-    let told = "spec.resourceAttributes.labelSelector ignored due to parse error";
-    let allowed = json!({ "allowed": true, "evaluationError": told });
+    let error = "spec.resourceAttributes.labelSelector ignored due to parse error";
+    let allowed = json!({ "allowed": true, "evaluationError": error });
     assert_eq!(status(admin, &path, &newer), allowed);
     let empty = json!({ "spec": with("fieldSelector", json!({})) });
     assert!(refusal(admin, &path, &empty).contains("requirements or rawSelector is required"));
@@ -156,7 +156,7 @@ fn selectors_that_are_not_understood_are_told(admin: &Client) {
 /// A field of a protobuf message that holds bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).expect("short");
-    assert!(length < 128, "one byte tells the length");
+    assert!(length < 128, "one byte holds the length");
     [&[number << 3 | 2, length], bytes].concat()
 }
 
@@ -201,10 +201,10 @@ fn bodies_are_read_like_those_of_any_create(alice: &Client) {
         refused.text()
     );
     let other = json!({ "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1" });
-    let told = refusal(alice, &path, &other);
+    let message = refusal(alice, &path, &other);
     assert!(
-        told.contains("cannot be handled as a SelfSubjectAccessReview"),
-        "{told}"
+        message.contains("cannot be handled as a SelfSubjectAccessReview"),
+        "{message}"
     );
     let odd_run = refusal(alice, &format!("{path}?dryRun=Some"), &json!({}));
     assert!(odd_run.starts_with("422 CreateOptions.meta.k8s.io"), "{odd_run}");
@@ -247,7 +247,7 @@ fn what_a_user_may_do_is_listed(admin: &Client, alice: &Client) {
 }
 
 #[test]
-fn a_token_is_told_by_its_holder_and_shown_to_nobody() {
+fn a_token_review_names_the_user_and_never_shows_the_token() {
     let server = Server::start(StoreChoice::Embedded);
     let admin = server.client();
     let alice = admin.with_token(USER_TOKEN);
@@ -260,7 +260,7 @@ fn a_token_is_told_by_its_holder_and_shown_to_nobody() {
     assert_eq!(status(&admin, TOKENS, &two), of_alice);
     let bad = json!({ "user": {}, "error": "invalid bearer token" });
     for spec in [
-        json!({ "token": "nobody-s-token" }),
+        json!({ "token": "an-unknown-token" }),
         json!({ "token": "a.b.c" }),
         json!({ "token": USER_TOKEN, "audiences": ["other"] }),
     ] {
@@ -273,7 +273,7 @@ fn a_token_is_told_by_its_holder_and_shown_to_nobody() {
     assert!(refusal(&alice, TOKENS, &json!({ "spec": { "token": ADMIN_TOKEN } })).starts_with("403 "));
     tokens_of_service_accounts_tell_what_they_are_bound_to(&admin);
     let log = server.log();
-    for token in ["nobody-s-token", USER_TOKEN, ADMIN_TOKEN, "eyJ"] {
+    for token in ["an-unknown-token", USER_TOKEN, ADMIN_TOKEN, "eyJ"] {
         assert!(!log.contains(token), "{token} is in the log");
     }
 }
@@ -295,16 +295,16 @@ fn tokens_of_service_accounts_tell_what_they_are_bound_to(admin: &Client) {
     let wanted = json!({ "spec": { "audiences": ["vault", ISSUER], "boundObjectRef": bound } });
     let mut request = made(admin, &format!("{namespace}/serviceaccounts/robot/token"), &wanted);
     let token = request["status"]["token"].take();
-    let told = status(
+    let reviewed = status(
         admin,
         TOKENS,
         &json!({ "token": token, "audiences": ["vault", "other"] }),
     );
     assert_eq!(
-        (&told["authenticated"], &told["audiences"]),
+        (&reviewed["authenticated"], &reviewed["audiences"]),
         (&json!(true), &json!(["vault"]))
     );
-    let user = &told["user"];
+    let user = &reviewed["user"];
     assert_eq!(user["username"], "system:serviceaccount:default:robot");
     let extra = |fact: &str| user["extra"][format!("authentication.kubernetes.io/{fact}")][0].clone();
     assert_eq!(

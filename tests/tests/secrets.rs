@@ -106,7 +106,7 @@ fn misuse_secrets(client: &Client) -> Vec<(String, Answer)> {
             sent("POST", SECRETS, &another),
         ),
         (
-            "somebody else".to_owned(),
+            "another user".to_owned(),
             client.with_token(USER_TOKEN).get(&path).expect("it answers"),
         ),
     ]

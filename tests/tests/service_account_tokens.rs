@@ -197,12 +197,12 @@ fn tokens_that_are_not_ours_or_not_for_us_are_refused() {
     let with = |head: &Value, claims: &Value| format!("{}.{}.{}", encoded(head), encoded(claims), parts[2]);
     let mut other = claims.clone();
     other["sub"] = "system:serviceaccount:kube-system:robot".into();
-    let mut nobody = head.clone();
-    nobody["kid"] = "../../etc/passwd".into();
+    let mut unknown_key = head.clone();
+    unknown_key["kid"] = "../../etc/passwd".into();
     let none = json!({ "alg": "none" });
     for (what, bad) in [
         ("another subject", with(&head, &other)),
-        ("another key", with(&nobody, &claims)),
+        ("another key", with(&unknown_key, &claims)),
         ("no signature", format!("{}.{}.", encoded(&none), parts[1])),
         ("no signature, the same head", format!("{}.{}.", parts[0], parts[1])),
         ("a cut token", good[..good.len() - 2].to_owned()),
@@ -281,7 +281,7 @@ fn others_find_out_how_to_check_a_token() {
 }
 
 #[test]
-fn an_issuer_that_nobody_can_look_up_publishes_nothing() {
+fn an_issuer_that_is_no_url_publishes_nothing() {
     let server = Server::try_start(
         StoreChoice::Embedded,
         &["--service-account-issuer=kubernetes/serviceaccount"],

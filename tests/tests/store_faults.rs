@@ -8,7 +8,7 @@ use trireme_tests::{Server, StoreChoice};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit: 2 s are promised; the machine may be busy with other tests.
-const TOLD_WITHIN: Duration = Duration::from_secs(3);
+const NOTICED_WITHIN: Duration = Duration::from_secs(3);
 /// A write waits 5 s for its store, a consistent read 3 s.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(8);
 const CONFIGMAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
@@ -29,7 +29,7 @@ fn create(client: &Client, name: &str) -> Answer {
 }
 
 /// The answer is a Status of a timeout or of a server that is not available, in time.
-fn assert_told(what: &str, ask: impl FnOnce() -> Answer) -> Value {
+fn assert_fails_in_time(what: &str, ask: impl FnOnce() -> Answer) -> Value {
     let started = Instant::now();
     let answer = ask();
     assert!(
@@ -44,7 +44,7 @@ fn assert_told(what: &str, ask: impl FnOnce() -> Answer) -> Value {
 }
 
 #[test]
-fn while_etcd_is_frozen_caches_are_read_and_all_else_is_told() {
+fn while_etcd_is_frozen_caches_are_read_and_other_requests_fail_in_time() {
     let mut server = Server::start(StoreChoice::Etcd);
     let client = server.client();
     assert_eq!(create(&client, "before").code, 201, "it is ready");
@@ -53,8 +53,8 @@ fn while_etcd_is_frozen_caches_are_read_and_all_else_is_told() {
     assert_eq!(client.get(&before).expect("an answer").code, 200);
 
     etcd.process().signal("STOP").expect("etcd is frozen");
-    let told = until_ready(&mut server, false);
-    assert!(told < TOLD_WITHIN, "not ready after {told:?}");
+    let noticed = until_ready(&mut server, false);
+    assert!(noticed < NOTICED_WITHIN, "not ready after {noticed:?}");
     assert_eq!(
         client.get("/livez").expect("an answer").code,
         200,
@@ -67,14 +67,14 @@ fn while_etcd_is_frozen_caches_are_read_and_all_else_is_told() {
             .code
     };
     assert_eq!((cached(&before), cached(CONFIGMAPS)), (200, 200));
-    let read = assert_told("a consistent read", || client.get(&before).expect("an answer"));
+    let read = assert_fails_in_time("a consistent read", || client.get(&before).expect("an answer"));
     assert_eq!(read["details"]["retryAfterSeconds"], 1, "{read}");
-    let write = assert_told("a write", || create(&client, "during"));
-    assert_eq!(write["reason"], "Timeout", "nobody knows what becomes of it: {write}");
+    let write = assert_fails_in_time("a write", || create(&client, "during"));
+    assert_eq!(write["reason"], "Timeout", "its outcome is unknown: {write}");
 
     etcd.process().signal("CONT").expect("etcd goes on");
-    let told = until_ready(&mut server, true);
-    assert!(told < TOLD_WITHIN, "ready after {told:?}");
+    let noticed = until_ready(&mut server, true);
+    assert!(noticed < NOTICED_WITHIN, "ready after {noticed:?}");
     assert_eq!(create(&client, "after").code, 201);
     assert_eq!(client.get(&before).expect("an answer").code, 200);
     let during = create(&client, "during").code;

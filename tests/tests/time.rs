@@ -56,7 +56,7 @@ fn tokios_time_is_used_where_it_belongs_only() {
             astray.push(short.to_owned());
         }
     }
-    assert!(allowed > 0, "tokio's time is looked for under names that nobody uses");
+    assert!(allowed > 0, "tokio's time is looked for under unused names");
     assert!(
         astray.is_empty(),
         "take a trireme_actors::Clock instead of tokio's time in {astray:?}"

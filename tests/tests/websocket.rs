@@ -171,7 +171,7 @@ fn what_cannot_be_watched_is_refused_before_the_upgrade(server: &Server) {
     assert_eq!(refusal("", &[("accept", "application/yaml")]), 406);
 }
 
-fn a_revision_that_is_gone_is_told_as_an_error_event(store: StoreChoice) {
+fn a_compacted_revision_gets_an_error_event(store: StoreChoice) {
     let mut server = Server::try_start(store, &[COMPACTS_OFTEN]).unwrap_or_else(|error| panic!("{error}"));
     make_namespace(&server);
     let start = now(&server);
@@ -214,7 +214,7 @@ fn check(store: StoreChoice) {
     a_socket_is_a_long_running_request_as_long_as_it_is_open(&server);
     tokens_may_be_subprotocols(&server);
     what_cannot_be_watched_is_refused_before_the_upgrade(&server);
-    a_revision_that_is_gone_is_told_as_an_error_event(store);
+    a_compacted_revision_gets_an_error_event(store);
     a_server_that_stops_says_so(&mut server);
 }
 

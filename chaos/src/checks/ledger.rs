@@ -48,14 +48,14 @@ pub(crate) struct Ledger<'h> {
 pub(crate) struct ValueTimeline(Vec<(Nanos, Revision)>);
 
 impl ValueTimeline {
-    pub(crate) fn new(mut told: Vec<(Nanos, Revision)>) -> Self {
-        told.sort_unstable();
+    pub(crate) fn new(mut reported: Vec<(Nanos, Revision)>) -> Self {
+        reported.sort_unstable();
         let mut greatest = 0;
-        for (_, value) in &mut told {
+        for (_, value) in &mut reported {
             greatest = greatest.max(*value);
             *value = greatest;
         }
-        Self(told)
+        Self(reported)
     }
 
     /// The greatest reported strictly before.
@@ -120,7 +120,7 @@ impl<'h> Ledger<'h> {
 
     /// Builds the timeline: a revision that a client read was committed when it was read.
     fn timeline(&self) -> ValueTimeline {
-        let mut told: Vec<_> = self
+        let mut reported: Vec<_> = self
             .entries
             .iter()
             .map(|entry| (entry.at, entry.entry.revision))
@@ -130,12 +130,12 @@ impl<'h> Ledger<'h> {
             .ops
             .iter()
             .filter(|op| op.outcome == crate::history::Outcome::Ok);
-        told.extend(answered.filter_map(|op| Some((op.returned, op.rv?))));
-        told.extend(self.history.watches.iter().filter_map(|record| match record {
+        reported.extend(answered.filter_map(|op| Some((op.returned, op.rv?))));
+        reported.extend(self.history.watches.iter().filter_map(|record| match record {
             WatchRecord::Event(event) if event.kind != RecordKind::Error => Some((event.at, event.rv)),
             _ => None,
         }));
-        ValueTimeline::new(told)
+        ValueTimeline::new(reported)
     }
 
     /// The newest revision that was known to be committed before this moment: a linearizable read that begins then
@@ -146,8 +146,8 @@ impl<'h> Ledger<'h> {
 
     /// Returns true if every change from one revision to another, inclusive, is in the ledger.
     pub(crate) fn covers(&self, from: Revision, to: Revision) -> bool {
-        let told = self.head.is_some_and(|head| to <= head);
-        told && self.holes.iter().all(|(first, last)| *last < from || to < *first)
+        let is_complete = self.head.is_some_and(|head| to <= head);
+        is_complete && self.holes.iter().all(|(first, last)| *last < from || to < *first)
     }
 
     /// All changes of one key, as places in [`Ledger::entries`].

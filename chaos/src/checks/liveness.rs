@@ -109,7 +109,7 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
         let mut failing: Option<&Op> = None;
         for (index, probe) in probes {
             let in_time = probe.returned - probe.called <= limits.ready_probe;
-            if in_time && (!failed(probe) || tells_that_nobody_writes(history, probe)) {
+            if in_time && (!failed(probe) || store_takes_no_writes(history, probe)) {
                 failing = None;
                 continue;
             }
@@ -136,8 +136,8 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Returns true if it is refused because the store takes no writes of anybody. To be unready for that would end reads, too.
-fn tells_that_nobody_writes(history: &History, probe: &Op) -> bool {
+/// Returns true if it is refused because the store takes no writes at all. To be unready for that would end reads, too.
+fn store_takes_no_writes(history: &History, probe: &Op) -> bool {
     let during = |fault: &FaultRecord| fault.read_only && (fault.at..=fault.until).contains(&probe.returned);
     probe.code == 503 && installed(history).any(|(_, fault)| during(fault))
 }

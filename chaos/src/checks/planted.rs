@@ -19,7 +19,7 @@ fn nothing_is_said_of_valid_histories() {
 }
 
 #[test]
-fn slow_watchers_that_hurt_nobody_are_not_blamed() {
+fn slow_watchers_that_slow_no_client_are_not_blamed() {
     for seed in 0..6 {
         let mut history = generate(seed);
         history.faults.push(plants::slow_watchers());
@@ -37,7 +37,7 @@ fn a_wrong_clock_that_changes_nothing_is_not_blamed() {
 }
 
 #[test]
-fn refusing_writes_that_nobody_can_make_is_ready() {
+fn refusing_writes_that_the_store_cannot_take_is_ready() {
     for seed in 0..6 {
         let mut history = generate(seed);
         plants::refuse_writes(&mut history);
@@ -123,10 +123,10 @@ const INVALID: [Invalid; 12] = [
     }),
     ("not seen to bite", |history| history.faults[0].observed = false),
     ("was skipped", |history| history.faults[0].result = FaultResult::Skipped),
-    ("nobody knows whether", |history| {
+    ("it is unknown whether", |history| {
         history.faults[0].result = FaultResult::Indeterminate
     }),
-    ("deposed nobody", |history| {
+    ("deposed no leader", |history| {
         for record in &mut history.samples {
             if let SampleRecord::Replica(sample) = record {
                 sample.fenced = 0;
@@ -165,7 +165,7 @@ const INVALID: [Invalid; 12] = [
         };
         history.truth.extend(["e1", "e2", "e3"].map(gap));
     }),
-    ("tell 1 changes differently", |history| {
+    ("report 1 changes differently", |history| {
         let entry = history.truth.iter_mut().rev().find_map(|record| match record {
             TruthRecord::Entry(entry) if !entry.deleted => Some(entry),
             _ => None,
@@ -197,7 +197,7 @@ fn a_run_without_time_to_recover_is_invalid() {
     let mut history = generate(6);
     let heal = history.faults[0].until;
     history.ops.retain(|op| op.replica != "r3" || op.called < heal);
-    assert!(!check(&history).validity.is_valid(), "nobody asked r3 whether it works");
+    assert!(!check(&history).validity.is_valid(), "there was no probe of r3");
 }
 
 /// Gaps in etcd's own history are no violations.

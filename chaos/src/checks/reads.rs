@@ -84,7 +84,7 @@ fn wrong_state(ledger: &Ledger<'_>, op: &Op, least: Revision) -> Option<String> 
     let asked = writer.map(|index| ledger.history.ops[*index].called);
     asked
         .is_some_and(|asked| asked > op.returned)
-        .then(|| format!("the state of {rv} was read before anybody wrote it"))
+        .then(|| format!("the state of {rv} was read before it was written"))
 }
 
 /// There must be a moment, not before `least`, at which the object did not exist.

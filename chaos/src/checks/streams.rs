@@ -29,9 +29,9 @@ pub(super) struct Stream<'h> {
 impl Stream<'_> {
     /// Up to where the client has seen everything when the stream ends.
     fn reached(&self) -> Option<Revision> {
-        let told = self.events.iter().filter(|(_, event)| event.kind != RecordKind::Error);
-        let told = told.map(|(_, event)| event.rv).max();
-        told.max(self.start.from_rv)
+        let revisions = self.events.iter().filter(|(_, event)| event.kind != RecordKind::Error);
+        let newest = revisions.map(|(_, event)| event.rv).max();
+        newest.max(self.start.from_rv)
     }
 }
 

@@ -33,13 +33,13 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Validity {
     reasons.extend(unasked_replicas(history));
     reasons.extend(inputs::missing(ledger));
     match ledger.head {
-        None => reasons.push("nobody recorded what etcd did up to the end".to_owned()),
+        None => reasons.push("there is no record of what etcd did up to the end".to_owned()),
         Some(head) if !ledger.covers(0, head) => reasons.push("etcd's history has holes".to_owned()),
         Some(_) => {}
     }
     if !ledger.disagreements.is_empty() {
         let count = ledger.disagreements.len();
-        reasons.push(format!("etcd's members tell {count} changes differently"));
+        reasons.push(format!("etcd's members report {count} changes differently"));
     }
     if reasons.is_empty() {
         Validity::Valid
@@ -78,13 +78,13 @@ fn faults_that_did_not_bite(history: &History) -> Vec<String> {
         match fault.result {
             FaultResult::Skipped => reasons.push(format!("{what} was skipped: {}", fault.detail)),
             FaultResult::Indeterminate => {
-                reasons.push(format!("nobody knows whether {what} was done: {}", fault.detail))
+                reasons.push(format!("it is unknown whether {what} was done: {}", fault.detail))
             }
             FaultResult::Installed if !fault.observed => reasons.push(format!("{what} was not seen to bite")),
             FaultResult::Installed => {}
         }
         if fault.deposes && !counted_a_refusal(history, fault.at) {
-            reasons.push(format!("{what} deposed nobody: no fence refused a write"));
+            reasons.push(format!("{what} deposed no leader: no fence refused a write"));
         }
     }
     reasons

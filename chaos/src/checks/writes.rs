@@ -102,7 +102,7 @@ fn causes(ledger: &Ledger<'_>) -> Vec<Violation> {
             .get(attempt)
             .map(|index| &ledger.history.ops[*index]);
         if cause.is_none_or(|op| op.key != entry.key) {
-            let text = format!("nobody wrote {} at {}", entry.path, entry.revision);
+            let text = format!("no client wrote {} at {}", entry.path, entry.revision);
             violations.push(Violation::new(3, text, [Evidence::Truth(found.index)]));
         }
     }
@@ -142,7 +142,7 @@ fn deletions_have_causes(ledger: &Ledger<'_>) -> Vec<Violation> {
         if asked.get(*done).is_some_and(|called| *called <= found.at) {
             *done += 1;
         } else {
-            let text = format!("nobody deleted {} at {}", entry.path, entry.revision);
+            let text = format!("no client deleted {} at {}", entry.path, entry.revision);
             violations.push(Violation::new(3, text, [Evidence::Truth(found.index)]));
         }
     }

@@ -37,7 +37,7 @@ impl ActiveFault for Killed {
     fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation> {
         Box::pin(async {
             let gone = !world.is_running(Part::Balancer) && is_deserted(world.address()).await;
-            Observation::of(gone, "the process is gone, and nobody listens at its port")
+            Observation::of(gone, "the process is gone, and nothing listens at its port")
         })
     }
 

@@ -206,7 +206,7 @@ impl Set {
     async fn look(&self, world: &World) -> Observation {
         let lead = match world.wall_clock_lead(self.replica).await {
             Ok(lead) => lead,
-            Err(error) => return Observation::NotSeen(super::told(&error)),
+            Err(error) => return Observation::NotSeen(super::text_of(&error)),
         };
         let times = format!(
             "by the time that it gives, it is ahead by {:.1} s, {:.1} s after it was set; before it was {:.1} s",

@@ -56,7 +56,7 @@ impl Compacting {
         let below = etcd_client::GetOptions::new().with_revision(edge - 1);
         let refused = match world.etcd_client().await {
             Ok(mut client) => client.get("/", Some(below)).await.err().map(|error| error.to_string()),
-            Err(error) => return Observation::NotSeen(super::told(&error)),
+            Err(error) => return Observation::NotSeen(super::text_of(&error)),
         };
         let is_gone = refused.as_ref().is_some_and(|error| error.contains("compacted"));
         let evidence = format!("{compactions} compactions up to revision {edge}; below it etcd says {refused:?}");

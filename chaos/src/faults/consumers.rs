@@ -64,7 +64,7 @@ pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box
     let (probe, address) = (world.probe().clone(), world.address());
     make_namespace(&probe, address).await?;
     make_object(&probe, address).await?;
-    let control = change_for_nobody(&probe, address).await;
+    let control = change_without_watchers(&probe, address).await;
     let progress = Arc::<ConsumerProgress>::default();
     let (watching, changing) = (Arc::clone(&progress), Arc::clone(&progress));
     let watcher = probe.clone();
@@ -85,7 +85,7 @@ pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box
 }
 
 /// Gives when that was.
-async fn change_for_nobody(probe: &Probe, address: SocketAddr) -> Range<std::time::Instant> {
+async fn change_without_watchers(probe: &Probe, address: SocketAddr) -> Range<std::time::Instant> {
     let began = std::time::Instant::now();
     let mut changes = Task::spawn(|stop| change(probe.clone(), address, Arc::default(), stop));
     sleep(CONTROL).await;
@@ -194,15 +194,15 @@ async fn open_patiently(probe: &Probe, address: SocketAddr, object: &str) -> Opt
 
 /// A watch whose answer has begun well.
 async fn open(probe: &Probe, address: SocketAddr, object: &str) -> Result<Box<dyn ByteStream>, String> {
-    let told = |error: io::Error| error.to_string();
+    let text_of = |error: io::Error| error.to_string();
     let mut stream = probe.stream(address, RECEIVE_BUFFER_BYTES).await?;
     let request = format!(
         "GET /api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&fieldSelector=metadata.name={object} HTTP/1.1\r\n\
          Host: {address}\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n\r\n"
     );
-    stream.write_all(request.as_bytes()).await.map_err(told)?;
+    stream.write_all(request.as_bytes()).await.map_err(text_of)?;
     let mut begin = [0; 12];
-    stream.read_exact(&mut begin).await.map_err(told)?;
+    stream.read_exact(&mut begin).await.map_err(text_of)?;
     match &begin {
         b"HTTP/1.1 200" => Ok(stream),
         other => Err(String::from_utf8_lossy(other).into_owned()),

@@ -24,7 +24,7 @@ use super::consumers::{NAMESPACE, make_namespace};
 use super::held_write::{self, fence_on_the_wire};
 use super::pause::{is_silent, resume};
 use super::task::{Stop, Task};
-use super::{ActiveFault, Observation, Refusal, skip, told};
+use super::{ActiveFault, Observation, Refusal, skip, text_of};
 use crate::history::LateWrite;
 use crate::proxy::Link;
 use crate::traffic::FENCED;
@@ -229,7 +229,7 @@ impl Stopped {
         let (path, duty, token) = (&late.path, &late.duty, late.token);
         self.step(format!("a write of {duty} under token {token} was held, to {path}"));
         let Ok(moved) = timeout(MOVE_PATIENCE, self.moved(late)).await else {
-            self.step(format!("nobody else holds {duty}"));
+            self.step(format!("no other replica holds {duty}"));
             return Ok(false);
         };
         self.step(moved?);
@@ -271,7 +271,7 @@ impl Stopped {
             }
         };
         if timeout(REFUSAL_PATIENCE, arrived).await.is_ok() {
-            self.step("the write was let through".to_owned());
+            self.step("the write was released".to_owned());
         }
     }
 
@@ -329,7 +329,7 @@ impl ActiveFault for Depose {
             let error = lock(&self.seen).error.take();
             world.wait_ready(Part::Replica(self.victim)).await?;
             Ok(error
-                .map(|error| format!("it ended early: {}", told(&error)))
+                .map(|error| format!("it ended early: {}", text_of(&error)))
                 .into_iter()
                 .collect())
         })

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_by_the_keys_that_it_compares() {
+    fn a_write_is_recognized_by_the_keys_that_it_compares() {
         let held = [("flow".to_owned(), 3), ("flow-status".to_owned(), 7)];
         let piece = on_the_wire(&[
             "/registry/configmaps/a/other",

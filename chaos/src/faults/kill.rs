@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The role whose holder's death needs a successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Led {
-    Nobody,
+    Nothing,
     Group,
     Etcd,
 }
@@ -34,7 +34,7 @@ pub(super) async fn replica(world: &World, chance: &mut StdRng) -> Result<Box<dy
     let leader = world.settled_raft_leader().await;
     let others: Vec<usize> = (0..world.replicas()).filter(|index| Some(*index) != leader).collect();
     match others.choose(chance) {
-        Some(index) => kill(world, vec![Part::Replica(*index)], Led::Nobody).await,
+        Some(index) => kill(world, vec![Part::Replica(*index)], Led::Nothing).await,
         None => skip("there is no replica that does not lead"),
     }
 }
@@ -53,12 +53,12 @@ pub(super) async fn all_but_one(world: &World, chance: &mut StdRng) -> Result<Bo
     if replicas.is_empty() {
         return skip("there is one replica only");
     }
-    kill(world, replicas, Led::Nobody).await
+    kill(world, replicas, Led::Nothing).await
 }
 
 pub(super) async fn all(world: &World) -> Result<Box<dyn ActiveFault>, Refusal> {
     let replicas = (0..world.replicas()).map(Part::Replica).collect();
-    kill(world, replicas, Led::Nobody).await
+    kill(world, replicas, Led::Nothing).await
 }
 
 pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<Box<dyn ActiveFault>, Refusal> {
@@ -67,7 +67,7 @@ pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<
         .filter(|index| Some(*index) != leader)
         .collect();
     match (leader, others.choose(chance)) {
-        (Some(_), Some(index)) => kill(world, vec![Part::Etcd(*index)], Led::Nobody).await,
+        (Some(_), Some(index)) => kill(world, vec![Part::Etcd(*index)], Led::Nothing).await,
         _ => skip("no member of etcd follows"),
     }
 }
@@ -108,7 +108,7 @@ impl Kill {
     /// The leader in the place of the killed one.
     async fn successor(&self, world: &World) -> Option<Part> {
         let leader = match self.led {
-            Led::Nobody => return None,
+            Led::Nothing => return None,
             Led::Group => world.raft_leader().await.map(Part::Replica),
             Led::Etcd => world.etcd_leader().await.map(Part::Etcd),
         };
@@ -124,9 +124,9 @@ impl Kill {
                 return Observation::NotSeen(format!("{part} is not gone, or its port is served"));
             }
         }
-        let gone = "the processes are gone and nobody listens at their ports";
+        let gone = "the processes are gone and nothing listens at their ports";
         match (self.led, self.successor(world).await) {
-            (Led::Nobody, _) => Observation::Seen(gone.to_owned()),
+            (Led::Nothing, _) => Observation::Seen(gone.to_owned()),
             (_, Some(next)) => Observation::Seen(format!("{gone}; {next} leads now")),
             (_, None) => Observation::NotSeen(format!("{gone}, but there is no new leader")),
         }

@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::network::{Cut, Where};
 use super::task::{Stop, Task};
-use super::{ActiveFault, Fault, InstallVerdict, Observation, told};
+use super::{ActiveFault, Fault, InstallVerdict, Observation, text_of};
 use crate::world::{World, WorldError};
 
 /// The durations of two faults, in milliseconds.
@@ -139,7 +139,7 @@ impl ActiveFault for Mix {
         Box::pin(async {
             let end = match self.task.end().await {
                 Some(Ok(())) => None,
-                Some(Err(error)) => Some(told(error)),
+                Some(Err(error)) => Some(text_of(error)),
                 None => Some("it panicked".to_owned()),
             };
             world.restore().await?;

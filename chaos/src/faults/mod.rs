@@ -264,7 +264,7 @@ impl Fault {
                 doing,
             }),
             Err(Refusal::Skipped(why)) => InstallVerdict::Skipped(why),
-            Err(Refusal::Failed(error)) => InstallVerdict::Indeterminate(told(&error)),
+            Err(Refusal::Failed(error)) => InstallVerdict::Indeterminate(text_of(&error)),
         }
     }
 
@@ -484,7 +484,7 @@ trait ActiveFault: fmt::Debug + Send + Sync {
 }
 
 /// An error with its causes, on one line.
-fn told(error: &dyn std::error::Error) -> String {
+fn text_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

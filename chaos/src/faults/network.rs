@@ -76,7 +76,7 @@ impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Symmetric => "the leader from all others",
-            Self::OneWay => "nobody hears the leader",
+            Self::OneWay => "no replica hears the leader",
             Self::Bridge => "the leader from one, both hear the rest",
         })
     }

@@ -146,7 +146,7 @@ impl ActiveFault for Stutter {
         Box::pin(async {
             let note = match self.task.end().await {
                 Some(Ok(())) => Vec::new(),
-                Some(Err(error)) => vec![format!("the pauses ended early: {}", super::told(error))],
+                Some(Err(error)) => vec![format!("the pauses ended early: {}", super::text_of(error))],
                 None => vec!["the pauses ended in a panic".to_owned()],
             };
             for replica in 0..world.replicas() {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::task::{Stop, Task};
-use super::{ActiveFault, Observation, told};
+use super::{ActiveFault, Observation, text_of};
 use crate::world::{Part, World, WorldError};
 
 /// A planned stop takes the shutdown delay and what open requests take.
@@ -95,7 +95,7 @@ impl ActiveFault for Rolling {
         Box::pin(async {
             let notes = match self.task.end().await {
                 Some(Ok(notes)) => notes.clone(),
-                Some(Err(error)) => vec![format!("the restarts ended early: {}", told(error))],
+                Some(Err(error)) => vec![format!("the restarts ended early: {}", text_of(error))],
                 None => vec!["the restarts ended in a panic".to_owned()],
             };
             for replica in 0..world.replicas() {

@@ -52,17 +52,17 @@ pub(super) async fn fill(world: &World) -> Result<Box<dyn ActiveFault>, Refusal>
 /// Makes room again: what an administrator would do.
 async fn make_room(world: &World) -> Result<(), WorldError> {
     let mut client = world.etcd_client().await?;
-    let told = |what: &'static str| move |error| WorldError::Etcd(what, error);
+    let etcd_error = |what: &'static str| move |error| WorldError::Etcd(what, error);
     let deleted = client.delete(JUNK, Some(DeleteOptions::new().with_prefix())).await;
-    let deleted = deleted.map_err(told("delete the junk"))?;
+    let deleted = deleted.map_err(etcd_error("delete the junk"))?;
     let revision = deleted.header().map_or(0, etcd_client::ResponseHeader::revision);
     let options = CompactionOptions::new().with_physical();
     // The server may compact further in the same moment.
     let _ = client.compact(revision, Some(options)).await;
     for address in world.etcd_addresses() {
         let member = Client::connect([format!("http://{address}")], None).await;
-        let mut member = member.map_err(told("let us connect"))?;
-        member.defragment().await.map_err(told("defragment"))?;
+        let mut member = member.map_err(etcd_error("let us connect"))?;
+        member.defragment().await.map_err(etcd_error("defragment"))?;
     }
     world.etcd_disarm().await
 }
@@ -79,7 +79,7 @@ impl ActiveFault for FullDisk {
                     let evidence = format!("{} members have raised the alarm NOSPACE", members.len());
                     Observation::of(!members.is_empty(), evidence)
                 }
-                Err(error) => Observation::NotSeen(super::told(&error)),
+                Err(error) => Observation::NotSeen(super::text_of(&error)),
             }
         })
     }

@@ -87,7 +87,7 @@ impl fmt::Display for RoundViolation {
                 write!(f, "reused: revision {revision} was {first} and is {second}")
             }
             Self::ClockWentBack { revision, known } => write!(f, "clock: {revision} is below {known}"),
-            Self::Phantom { revision, key } => write!(f, "phantom: nobody made the write of {key} at {revision}"),
+            Self::Phantom { revision, key } => write!(f, "phantom: no client made the write of {key} at {revision}"),
             Self::Disorder { revision, after } => write!(f, "order: event {revision} came after {after}"),
             Self::WrongState { key, expected, found } => {
                 write!(f, "state: {key} should be {expected} and is {found}")

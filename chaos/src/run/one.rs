@@ -65,7 +65,7 @@ pub(super) async fn run(setup: &Setup, experiment: &Experiment, seed: u64, dir: 
     let logs = keep_logs(&world, dir);
     drop(desk);
     drop(world);
-    let recorder = Arc::into_inner(recorder).ok_or("somebody still records")?;
+    let recorder = Arc::into_inner(recorder).ok_or("a task still records")?;
     recorder.finish().map_err(|error| error.to_string())?;
     outcome.and(logs)
 }
@@ -123,13 +123,13 @@ async fn under_load(
     phase.send_replace(Phase::Settle);
     traffic.settled().await?;
     record_the_end(desk, &addresses, seed).await;
-    let written = truth.newest().await.ok_or("etcd does not tell its revision")?;
+    let written = truth.newest().await.ok_or("etcd does not report its revision")?;
     sleep(SETTLE).await;
     record_caches(desk, &addresses).await;
     phase.send_replace(Phase::Stop(written));
     traffic.ended().await?;
     // The servers have gone on writing what is theirs, and caches may know of it.
-    let newest = truth.newest().await.ok_or("etcd does not tell its revision")?;
+    let newest = truth.newest().await.ok_or("etcd does not report its revision")?;
     truth.end(desk, newest).await?;
     harmed
 }

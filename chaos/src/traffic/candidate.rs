@@ -167,9 +167,9 @@ mod tests {
         let written = |holder: &str, transitions| Some((holder.to_owned(), transitions));
         assert_eq!(next("me", short, short), written("me", 4), "renewed: no transition");
         assert_eq!(next("me", short, long), written("", 4), "given back: no transition");
-        assert_eq!(next("", short, long), written("me", 5), "nobody has it");
+        assert_eq!(next("", short, long), written("me", 5), "it has no holder");
         assert_eq!(next("other", short, long), None, "it is held");
-        assert_eq!(next("other", long, long), written("me", 5), "nobody has renewed it");
+        assert_eq!(next("other", long, long), written("me", 5), "it was not renewed");
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub(crate) struct TrafficClient {
     pace: Duration,
     /// The last state seen of each object.
     known: HashMap<ObjectPath, Value>,
-    /// Revisions that this client was told, newest last.
-    told: Vec<Revision>,
+    /// Revisions that this client got in answers, newest last.
+    seen_revisions: Vec<Revision>,
 }
 
 impl TrafficClient {
@@ -36,7 +36,7 @@ impl TrafficClient {
             plan,
             pace,
             known: HashMap::new(),
-            told: Vec::new(),
+            seen_revisions: Vec::new(),
         }
     }
 
@@ -69,13 +69,13 @@ impl TrafficClient {
         let answered = self.asker.ask(asked).await;
         match answered.outcome {
             Outcome::Ok if answered.rv().is_some() => {
-                self.told.extend(revision(&answered.body["metadata"]));
+                self.seen_revisions.extend(revision(&answered.body["metadata"]));
                 self.known.insert(place.clone(), answered.body.clone());
             }
             _ => drop(self.known.remove(place)),
         }
-        if self.told.len() > REMEMBERED {
-            self.told.remove(0);
+        if self.seen_revisions.len() > REMEMBERED {
+            self.seen_revisions.remove(0);
         }
         answered
     }
@@ -91,7 +91,7 @@ impl TrafficClient {
             // One object cannot be read as of a revision.
             RequestedFreshness::Newest | RequestedFreshness::Exact => None,
             RequestedFreshness::Any => Some("0".to_owned()),
-            RequestedFreshness::Seen => self.told.iter().max().map(ToString::to_string),
+            RequestedFreshness::Seen => self.seen_revisions.iter().max().map(ToString::to_string),
         };
         let path = match &rv {
             Some(rv) => format!("{}?resourceVersion={rv}", place.path()),
@@ -107,8 +107,8 @@ impl TrafficClient {
         let rv = match freshness {
             RequestedFreshness::Newest => None,
             RequestedFreshness::Any => Some("0".to_owned()),
-            RequestedFreshness::Seen => self.told.iter().max().map(ToString::to_string),
-            RequestedFreshness::Exact => self.told.first().map(ToString::to_string),
+            RequestedFreshness::Seen => self.seen_revisions.iter().max().map(ToString::to_string),
+            RequestedFreshness::Exact => self.seen_revisions.first().map(ToString::to_string),
         };
         let exact = freshness == RequestedFreshness::Exact && rv.is_some();
         let mut query = Vec::from_iter(
@@ -146,7 +146,7 @@ impl TrafficClient {
             }
             let answered = self.asker.ask(asked).await;
             if answered.outcome == Outcome::Ok {
-                self.told.extend(revision(&answered.body["metadata"]));
+                self.seen_revisions.extend(revision(&answered.body["metadata"]));
             }
             let token = answered.body["metadata"]["continue"].as_str().unwrap_or_default();
             if answered.outcome != Outcome::Ok || token.is_empty() {

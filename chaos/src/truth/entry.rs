@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_and_a_lease_are_told_apart_from_objects() {
+    fn fences_and_leases_are_distinguished_from_objects() {
         let fence = entry("/trireme/fence/registry/endpoints", "7").fence.expect("a fence");
         assert_eq!((fence.duty.as_str(), fence.token, fence.raised), ("endpoints", 7, true));
         let write = entry("/trireme/writes/1f/2", "made 7 41 /trireme/fence/registry/endpoints").fence;

@@ -77,11 +77,11 @@ impl Truth {
     /// # Errors
     /// If not one of them has: then nothing is known about the run.
     pub async fn end(mut self, desk: &Desk, revision: Revision) -> Result<(), String> {
-        let mut told = 0;
+        let mut complete = 0;
         for (member, seen) in &mut self.members {
             let all = timeout(CATCH_UP, seen.wait_for(|seen| *seen >= revision)).await;
             if matches!(all, Ok(Ok(_))) {
-                told += 1;
+                complete += 1;
                 desk.recorder.truth(&TruthRecord::End {
                     member: member.clone(),
                     revision,
@@ -90,9 +90,9 @@ impl Truth {
             }
         }
         self.tasks.shutdown().await;
-        match told {
+        match complete {
             0 => Err(format!(
-                "no member of etcd has told everything up to revision {revision}"
+                "no member of etcd has reported all changes up to revision {revision}"
             )),
             _ => Ok(()),
         }

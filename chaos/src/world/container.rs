@@ -139,8 +139,9 @@ impl Container {
     /// Asks the engine which process it has. Whether it has one.
     pub(super) async fn find_process(&self) -> Result<bool, WorldError> {
         let args = ["inspect", "--format", "{{.State.Pid}}", &self.id];
-        let told = self.engine.ask("tell a container's process", args).await?;
-        self.process.store(told.trim().parse().unwrap_or(0), Ordering::Relaxed);
+        let answer = self.engine.ask("inspect a container's process", args).await?;
+        self.process
+            .store(answer.trim().parse().unwrap_or(0), Ordering::Relaxed);
         Ok(self.process().is_some())
     }
 

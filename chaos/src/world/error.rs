@@ -62,7 +62,7 @@ pub enum WorldError {
     #[error("etcd does not {0}")]
     Etcd(&'static str, #[source] etcd_client::Error),
     /// A replica could not be asked, or its answer is not what the contract says.
-    #[error("{part} does not tell {what}: {why}")]
+    #[error("{part} does not report {what}: {why}")]
     Answer {
         /// The part that was asked.
         part: String,

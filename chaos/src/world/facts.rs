@@ -137,7 +137,7 @@ impl World {
     pub async fn fence(&self, duty: &str) -> Result<u64, WorldError> {
         let mut client = self.etcd_client().await?;
         let found = client.get(format!("{FENCES}{duty}"), None).await;
-        let found = found.map_err(|error| WorldError::Etcd("tell a fence", error))?;
+        let found = found.map_err(|error| WorldError::Etcd("read a fence", error))?;
         let token = found
             .kvs()
             .first()

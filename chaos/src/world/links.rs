@@ -141,8 +141,8 @@ impl Links {
         let dialling: Vec<(usize, Link)> = dialling
             .map(|from| (from, self.make(LinkId::Peer { from, to })))
             .collect();
-        // Whoever it is, not a peer: an unknown process gets a perfect link.
-        let stranger = Link::new(format!("somebody -> replica-{to}"), self.seed);
+        // It is no peer: an unknown process gets a perfect link.
+        let stranger = Link::new(format!("unknown -> replica-{to}"), self.seed);
         let replicas = self.replicas.clone();
         let proxy = Proxy::start_sorted(self.on, target, move |client| {
             let dialler = replicas.find(client);

@@ -244,7 +244,7 @@ const HOLDER: Holder = Holder {
 };
 
 #[test]
-fn a_new_leader_waits_a_full_ttl_before_it_expires_anybody() {
+fn a_new_leader_waits_a_full_ttl_before_it_expires_a_holder() {
     let elected = some_time();
     let mut renewals = Renewals::new(TIMING, elected);
     let just_before = elected + Duration::from_millis(1_099);
@@ -274,7 +274,7 @@ proptest! {
     /// A holder renews with the leader of the day; leaders follow each other. Whatever the delays, it is not expired
     /// while it believes itself the holder.
     #[test]
-    fn nobody_is_expired_who_may_still_act(
+    fn no_holder_is_expired_that_may_still_act(
         steps in prop::collection::vec((1..700_u64, 0..200_u64, 0..200_u64, prop::bool::weighted(0.2), any::<bool>()), 1..40),
     ) {
         let start = some_time();

@@ -84,7 +84,7 @@ impl Group {
                 .call::<_, PeerAnswer>(&address, &envelope, timing::RENEW_TIMEOUT)
                 .await;
             if let Err(error) = called {
-                tracing::debug!(%error, "the successor could not be told");
+                tracing::debug!(%error, "the successor could not be asked to stand for election");
             }
         }
         let mut metrics = raft.metrics();

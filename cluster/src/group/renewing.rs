@@ -128,12 +128,12 @@ pub(crate) struct Course {
     /// The replica that was asked last.
     asked_last: Option<String>,
     turn: usize,
-    told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 impl Course {
     fn tell_removed(&self, group: &Group) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 replica = %group.id(),
                 "this replica was removed from the group or replaced; to join again, stop it and move its Raft directory away"

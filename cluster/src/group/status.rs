@@ -32,8 +32,8 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// Every duty that a replica would do.
     pub duties: Vec<DutyStatus>,
-    /// Why Raft has stopped on this replica, if it has: it takes no part until it is started again.
-    pub fault: Option<String>,
+    /// The error that stopped Raft on this replica, if it has stopped: it takes no part until it is started again.
+    pub raft_error: Option<String>,
 }
 
 /// A member of the group.
@@ -69,7 +69,7 @@ pub struct DutyStatus {
 pub(crate) struct GroupObservation {
     leader: Option<ReplicaId>,
     has_quorum: bool,
-    is_faulty: bool,
+    has_raft_error: bool,
 }
 
 impl Group {
@@ -88,7 +88,7 @@ impl Group {
             last_quorum_ack,
             members: self.members(&metrics),
             duties: self.duties(),
-            fault: metrics.running_state.err().map(|fault| fault.to_string()),
+            raft_error: metrics.running_state.err().map(|raft_error| raft_error.to_string()),
         }
     }
 
@@ -125,11 +125,11 @@ impl Group {
         let metrics = metrics.borrow();
         let has_quorum = self.0.holdings.has_quorum();
         let leader = metrics.current_leader.filter(|_| has_quorum);
-        let is_faulty = metrics.running_state.is_err();
+        let has_raft_error = metrics.running_state.is_err();
         let now = GroupObservation {
             leader: leader.or(before.leader),
             has_quorum,
-            is_faulty,
+            has_raft_error,
         };
         if has_quorum && now != before {
             let leader = now.leader.map(|leader| leader.to_string());
@@ -138,8 +138,8 @@ impl Group {
         if before.has_quorum && !has_quorum && !self.is_leaving() {
             tracing::warn!("no quorum: nothing is heard from a leader of the replica group, duties stop here");
         }
-        if let (Err(fault), false) = (&metrics.running_state, before.is_faulty) {
-            tracing::error!(%fault, "Raft has stopped: this replica takes no part until it is started again");
+        if let (Err(raft_error), false) = (&metrics.running_state, before.has_raft_error) {
+            tracing::error!(error = %raft_error, "Raft has stopped: this replica takes no part until it is started again");
         }
         now
     }

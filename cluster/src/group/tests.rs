@@ -42,7 +42,7 @@ async fn holder(replicas: &[Replica]) -> usize {
         Box::pin(async move { watch.held().await })
     });
     let won = tokio::time::timeout(LIMIT, futures_util::future::select_all(watches)).await;
-    let (tenure, place, _) = won.expect("somebody wins the lease in time");
+    let (tenure, place, _) = won.expect("a replica wins the lease in time");
     assert!(tenure.expect("the group runs").still_mine());
     place
 }
@@ -69,6 +69,6 @@ async fn three_replicas_over_tls_hand_a_duty_over() {
     let ids: BTreeSet<_> = status.members.iter().map(|member| member.replica).collect();
     assert_eq!(ids.len(), 3);
     assert_eq!(status.duties[0].holder, Some(replicas[second].group.id()));
-    assert!(status.fault.is_none());
+    assert!(status.raft_error.is_none());
     leaver.tasks.shutdown(Duration::from_secs(1)).await;
 }

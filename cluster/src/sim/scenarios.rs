@@ -33,7 +33,7 @@ fn two_of_three_wait_for_the_late_one_and_restarts_change_nothing() {
     cluster.start(&names[0], &names);
     cluster.start(&names[1], &names);
     cluster.run(5 * SECOND).expect("nothing is violated");
-    assert_eq!(cluster.leader(), None, "nobody founds a group without the third");
+    assert_eq!(cluster.leader(), None, "no group is founded without the third");
     cluster.crash(&names[0]);
     cluster.restart(&names[0]);
     cluster.start(&names[2], &names);
@@ -116,7 +116,7 @@ fn a_cut_off_leader_holds_nothing_when_others_do_and_comes_back() {
 }
 
 #[test]
-fn a_short_silence_of_the_leader_elects_nobody() {
+fn a_short_silence_of_the_leader_elects_no_other() {
     let mut cluster = settled(6);
     let terms = cluster.checker.terms();
     let leader = cluster.leader().expect("a leader");
@@ -213,8 +213,8 @@ fn a_replica_whose_disk_fails_takes_no_part() {
     cluster
         .run_until("leases have moved", 10 * SECOND, is_moved)
         .expect("leases move");
-    let fault = cluster.group(&leader).expect("it runs").status().fault;
-    assert!(fault.expect("it says so").contains("disk does not answer"));
+    let error = cluster.group(&leader).expect("it runs").status().raft_error;
+    assert!(error.expect("it says so").contains("disk does not answer"));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn two_that_are_removed_at_once_are_both_out() {
         .run_until("three are left", 15 * SECOND, |cluster| voters(cluster) == 3)
         .expect("both are removed");
     cluster.run(3 * SECOND).expect("nothing is violated");
-    assert_eq!(voters(&cluster), 3, "nobody comes back");
+    assert_eq!(voters(&cluster), 3, "no member comes back");
     assert_eq!(cluster.holders().len(), 4, "every duty is done");
 }
 

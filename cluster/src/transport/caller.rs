@@ -65,7 +65,7 @@ struct PeerState {
     not_before: Option<Instant>,
     /// The time of the first of these failures.
     failing_since: Option<Instant>,
-    is_outage_told: bool,
+    is_outage_reported: bool,
 }
 
 /// The log state of a peer.
@@ -77,10 +77,10 @@ enum News {
 
 impl PeerState {
     fn dialled(&mut self) -> Option<News> {
-        let was_told = self.is_outage_told;
+        let was_reported = self.is_outage_reported;
         (self.failures, self.not_before) = (0, None);
-        (self.failing_since, self.is_outage_told) = (None, false);
-        was_told.then_some(News::Return)
+        (self.failing_since, self.is_outage_reported) = (None, false);
+        was_reported.then_some(News::Return)
     }
 
     /// An outage is reported once, however long it is.
@@ -89,8 +89,8 @@ impl PeerState {
         self.failures += 1;
         self.not_before = Some(now + pause.min(LAST_BACKOFF));
         let since = *self.failing_since.get_or_insert(now);
-        let is_news = now.saturating_duration_since(since) >= OUTAGE && !self.is_outage_told;
-        self.is_outage_told |= is_news;
+        let is_news = now.saturating_duration_since(since) >= OUTAGE && !self.is_outage_reported;
+        self.is_outage_reported |= is_news;
         is_news.then_some(News::Outage)
     }
 }
@@ -237,12 +237,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_told_once_and_so_is_its_end() {
+    fn an_outage_is_reported_once_and_so_is_its_end() {
         let manual = ManualClock::new();
         let clock = Clock::from(manual.clone());
         let mut state = PeerState::default();
         assert_eq!(state.failed(clock.now()), None, "it may just be starting");
-        assert_eq!(state.dialled(), None, "nobody has heard of it");
+        assert_eq!(state.dialled(), None, "it is not reported yet");
         for (seconds, expected) in [(0, None), (4, None), (1, Some(News::Outage)), (60, None)] {
             manual.advance(Duration::from_secs(seconds));
             assert_eq!(state.failed(clock.now()), expected, "{seconds} s later");

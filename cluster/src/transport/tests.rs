@@ -179,7 +179,7 @@ async fn certificates_that_have_not_begun_are_kept_out_on_both_sides_and_why_is_
 }
 
 #[tokio::test]
-async fn garbage_and_silence_on_the_port_harm_nobody() {
+async fn garbage_and_silence_on_the_port_do_no_harm() {
     let authority = Authority::new();
     let address = start(&authority, "one").await;
     let mut silent = Vec::new();
@@ -231,7 +231,7 @@ async fn a_frame_that_is_none_costs_its_connection_only() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_nobody_elses() {
+async fn an_answer_that_comes_too_late_goes_to_no_other_call() {
     let authority = Authority::new();
     let may_answer = watch::Sender::new(false);
     let address = start_held_back(&*wire("one", &authority.replica("one")), may_answer.subscribe()).await;
@@ -253,9 +253,9 @@ async fn a_peer_that_cannot_be_reached_is_not_dialled_at_once_again() {
     let authority = Authority::new();
     let address = free_address();
     let caller = caller("one", &authority.replica("one"));
-    let first = ask(&caller, address, "anybody").await.expect_err("nobody is there");
+    let first = ask(&caller, address, "any").await.expect_err("nothing listens there");
     assert!(matches!(first, CallError::Unreachable { .. }), "{first}");
-    let second = ask(&caller, address, "anybody").await.expect_err("nobody is there");
+    let second = ask(&caller, address, "any").await.expect_err("nothing listens there");
     assert!(second.to_string().contains("waiting"), "{second}");
 }
 

@@ -3,10 +3,7 @@
 //! Everything that waits or measures takes a [`Clock`]; tests hand in a [`ManualClock`] and move it themselves, so that
 //! no test sleeps. Promise: `now` never goes backwards; a sleep ends no earlier than asked.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the clock that everyone else is to take"
-)]
+#![expect(clippy::disallowed_methods, reason = "this is the clock that all other code takes")]
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -106,7 +106,7 @@ impl AskProgress {
 
 /// The right and duty to answer one message. Dropping it unanswered gives the asker the error that the actor lost the message.
 #[derive(Debug)]
-#[must_use = "dropping a reply tells the asker that the message was lost"]
+#[must_use = "dropping a reply gives the asker an error"]
 pub struct Reply<R> {
     asker: Option<ReplyChannel<R>>,
     permit: Option<OwnedSemaphorePermit>,

@@ -20,8 +20,8 @@ use crate::attributes::forbidden;
 
 /// The keys of audit annotations begin so.
 const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
-/// Annotations of pods that the server is told.
-const TOLD: &str = ".image-policy.k8s.io/";
+/// The suffix of annotations of pods that are sent to the server.
+const SENT_INFIX: &str = ".image-policy.k8s.io/";
 const MOST_REMEMBERED: usize = 1024;
 
 /// Asks the server of the webhook, more than once if that may help.
@@ -181,11 +181,14 @@ fn review_spec(attributes: &Attributes, pod: &Value) -> Value {
     let image = |container: &Value| json!({"image": container["image"].as_str().unwrap_or_default()});
     let images: Vec<Value> = lists.flatten().map(image).collect();
     let annotations = pod.pointer("/metadata/annotations").and_then(Value::as_object);
-    let told = annotations.into_iter().flatten().filter(|(key, _)| key.contains(TOLD));
-    let told: Map<String, Value> = told.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let sent = annotations
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| key.contains(SENT_INFIX));
+    let sent: Map<String, Value> = sent.map(|(key, value)| (key.clone(), value.clone())).collect();
     let mut spec = json!({"containers": images, "namespace": attributes.namespace()});
-    if !told.is_empty() {
-        spec["annotations"] = told.into();
+    if !sent.is_empty() {
+        spec["annotations"] = sent.into();
     }
     spec
 }

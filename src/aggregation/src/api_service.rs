@@ -115,7 +115,7 @@ impl ServiceTarget {
 
 fn trust(spec: &Value) -> Result<Trust, String> {
     if spec["insecureSkipTLSVerify"] == true {
-        return Ok(Trust::Anybody);
+        return Ok(Trust::Unverified);
     }
     match spec.get("caBundle").and_then(Value::as_str) {
         None | Some("") => Ok(Trust::System),

@@ -44,8 +44,8 @@ impl Forwarded<'_> {
     /// Makes the headers of a client's request those of the request that is passed on.
     pub fn prepare(&self, headers: &mut HeaderMap) {
         remove_hop_by_hop(headers);
-        let told: Vec<_> = headers.keys().filter(|name| is_ours(name.as_str())).cloned().collect();
-        for name in told {
+        let removed: Vec<_> = headers.keys().filter(|name| is_ours(name.as_str())).cloned().collect();
+        for name in removed {
             headers.remove(name);
         }
         headers.remove(header::HOST);

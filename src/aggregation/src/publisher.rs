@@ -220,7 +220,7 @@ impl Publisher {
                 documents.retry = FIRST_RETRY;
             }
             Some(why) => {
-                tracing::debug!(service = &**name, why, "an API server does not tell what it serves");
+                tracing::debug!(service = &**name, why, "an API server does not answer discovery");
                 documents.due = Some(now + documents.retry);
                 documents.retry = (documents.retry * 2).min(LAST_RETRY);
             }

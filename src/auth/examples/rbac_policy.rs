@@ -89,7 +89,7 @@ fn main() {
     let mut policy = policy();
     let published = policy.publish();
     let user = UserInfo {
-        name: "somebody".to_owned(),
+        name: "alice".to_owned(),
         groups: (0..GROUPS_OF_USER).map(|group| format!("group-{group}")).collect(),
         ..UserInfo::default()
     };

@@ -114,10 +114,10 @@ impl AbacPolicy {
     }
 
     fn is_of(&self, user: &UserInfo) -> bool {
-        let names_nobody = self.user.is_empty() && self.group.is_empty();
+        let is_empty = self.user.is_empty() && self.group.is_empty();
         let is_user = self.user.is_empty() || self.user == user.name;
         let is_group = self.group.is_empty() || user.groups.contains(&self.group);
-        !names_nobody && is_user && is_group
+        !is_empty && is_user && is_group
     }
 
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
@@ -237,8 +237,8 @@ mod tests {
         let both = policies(&[r#""user":"alice","group":"dev","namespace":"*","resource":"*","apiGroup":"*""#]);
         assert!(allows(&both, "alice", "dev", "delete", pods("n")));
         assert!(!allows(&both, "alice", "ops", "delete", pods("n")));
-        let nobody = policies(&[r#""namespace":"*","resource":"*""#]);
-        assert!(!allows(&nobody, "alice", "dev", "get", pods("n")));
+        let unmatched = policies(&[r#""namespace":"*","resource":"*""#]);
+        assert!(!allows(&unmatched, "alice", "dev", "get", pods("n")));
         let paths = policies(&[
             r#""group":"*","nonResourcePath":"/version*""#,
             r#""user":"m","nonResourcePath":"/m""#,

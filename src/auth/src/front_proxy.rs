@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_say_who_asks() {
+    fn only_a_trusted_proxy_may_name_the_user() {
         let (proxy, other) = (identity("proxy"), identity("other"));
         let headers = [("x-remote-user", "admin")];
         assert_eq!(ask(&[], None, &headers), Ok(None));

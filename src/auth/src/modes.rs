@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_knows_decides_and_reasons_of_the_others_are_told_together() {
+    fn the_first_decision_counts_and_reasons_of_the_others_are_joined() {
         let no = |why: &str| Decision::NoOpinion(why.to_owned());
         let [allow, deny] = [Decision::Allow("a".into()), Decision::Deny("d".into())];
         let check = |decisions: &[Decision], expected: Decision| assert_eq!(decide("dev", decisions), expected);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_list_is_told() {
+    fn an_incomplete_rule_list_is_reported_as_such() {
         let modes = vec![mode(AlwaysAllow), mode(Says(Decision::NoOpinion(String::new())))];
         let user = UserInfo::default();
         let listed = now(AuthorizerChain::new(modes).rules(&user, "default"));

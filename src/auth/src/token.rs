@@ -230,7 +230,7 @@ mod tests {
             Err(TokenError::Unknown),
             Err(TokenError::Bad("b")),
         ]);
-        let error = now(tokens.holder("t", &[])).expect_err("nobody knows it");
+        let error = now(tokens.holder("t", &[])).expect_err("it is unknown");
         assert_eq!(error.review_text(), "[invalid bearer token, a, b]");
         assert_eq!(now(union(vec![]).holder("t", &[])), Err(TokenError::Unknown));
     }

@@ -112,11 +112,11 @@ impl WebhookTokens {
         let (own, wanted) = (self.audiences.clone(), audiences.to_vec());
         let remembered = Arc::clone(&self.remembered);
         Box::pin(async move {
-            let told = webhook.review(&review, REQUEST_TIMEOUT).await.map_err(|why| {
+            let reviewed = webhook.review(&review, REQUEST_TIMEOUT).await.map_err(|why| {
                 tracing::error!(%why, "the webhook for tokens does not answer");
                 TokenError::Failed(why)
             })?;
-            let answer = judge(&told["status"], &own, &wanted);
+            let answer = judge(&reviewed["status"], &own, &wanted);
             if matches!(answer, Ok(_) | Err(TokenError::Unknown)) && !ttl.is_zero() {
                 let now = clock.now();
                 remembered.insert(fingerprint, answer.clone(), now, now + ttl);
@@ -138,8 +138,8 @@ impl TokenAuthenticator for WebhookTokens {
 
 /// The holder whom the status of a review names.
 fn judge(status: &Value, own: &[String], wanted: &[String]) -> TokenVerdict {
-    let told = texts(&status["audiences"]);
-    let audiences = common_audiences(wanted, if told.is_empty() { own } else { &told });
+    let stated = texts(&status["audiences"]);
+    let audiences = common_audiences(wanted, if stated.is_empty() { own } else { &stated });
     if audiences.is_empty() {
         return Err(TokenError::Unknown);
     }

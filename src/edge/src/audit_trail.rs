@@ -72,8 +72,8 @@ impl AuditTrail {
         request: &TrailRequest<'_>,
         came: impl FnOnce() -> RequestOrigin,
     ) -> Option<Self> {
-        let nobody = UserInfo::default();
-        let user = request.user.unwrap_or(&nobody);
+        let anonymous = UserInfo::default();
+        let user = request.user.unwrap_or(&anonymous);
         let config = audit.policy.evaluate(&audited(request.info, user));
         trireme_audit::observe_level(config.level);
         if config.level == AuditLevel::None {

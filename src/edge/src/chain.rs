@@ -51,7 +51,7 @@ where
     };
     cache_control::set(&mut response);
     date::set(&state.clock, &mut response);
-    audit_id::tell(&audit_id, &mut response);
+    audit_id::set(&audit_id, &mut response);
     response
 }
 

@@ -13,7 +13,7 @@ use trireme_registry::request::{BodyFormat, DeleteOptions, Propagation};
 
 use crate::{
     body::protobuf as protobuf_body,
-    options::{check, dry_run_fault},
+    options::{check, validate_dry_run},
     query::Query,
 };
 
@@ -170,12 +170,12 @@ impl DeletionOptions {
 
 impl RequestedDeletion {
     fn checked(self) -> Result<DeletionOptions, ApiError> {
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         let path = Path::new("propagationPolicy");
         let policy = self.propagation_policy.as_deref();
         if let (Some(_), Some(policy)) = (self.orphan_dependents, policy) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            faults.push(Error::invalid_str(&path, policy, why));
+            errors.push(Error::invalid_str(&path, policy, why));
         }
         let propagation = match policy {
             None => self.orphan_dependents.map(|orphan| {
@@ -190,14 +190,14 @@ impl RequestedDeletion {
             Some("Foreground") => Some(Propagation::Foreground),
             Some(other) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
-                faults.push(Error::not_supported(&path, other, &supported));
+                errors.push(Error::not_supported(&path, other, &supported));
                 None
             }
         };
         let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
-        faults.extend(dry_run_fault(&dry_run));
-        self.validate_ignore_store_read_error(&mut faults);
-        check("DeleteOptions", &faults)?;
+        errors.extend(validate_dry_run(&dry_run));
+        self.validate_ignore_store_read_error(&mut errors);
+        check("DeleteOptions", &errors)?;
         Ok(DeletionOptions {
             accepted_if_pending: self.orphan_dependents == Some(false),
             ignores_read_error: self.ignore_read_error,
@@ -384,14 +384,14 @@ mod tests {
         assert!(deletion.accepted_if_pending && deletion.options.dry_run);
         assert_eq!(deletion.options.propagation, Some(Propagation::Background));
         assert_eq!(deletion.options.grace_period_seconds, Some(-3));
-        for (raw, fault) in [
+        for (raw, reason) in [
             ("gracePeriodSeconds=x", "parsing \"x\": invalid syntax"),
             (
                 "gracePeriodSeconds=9223372036854775808",
                 "parsing \"9223372036854775808\": value out of range",
             ),
         ] {
-            assert_eq!(query(raw).err(), Some(format!("strconv.ParseInt: {fault}")), "{raw}");
+            assert_eq!(query(raw).err(), Some(format!("strconv.ParseInt: {reason}")), "{raw}");
         }
     }
 

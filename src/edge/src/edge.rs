@@ -24,6 +24,7 @@ use crate::{
     routes,
     state::ChainState,
     status::{self, ErrorStyle},
+    watch_counts::WatchCounts,
 };
 
 /// The HTTP edge.
@@ -52,6 +53,7 @@ impl Edge {
             impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
+            watches: WatchCounts::default(),
             surface: rooms.director.published().clone(),
             lifecycle: lifecycle.clone(),
             anonymous: config.anonymous,
@@ -119,7 +121,7 @@ where
             _ => Reason::BadRequest,
         };
         let mut response = status::response(&ApiError::new(reason, error.to_string()), ErrorStyle::default());
-        audit_id::tell(&AuditId::from_client(None), &mut response);
+        audit_id::set(&AuditId::from_client(None), &mut response);
         response
     }
 }

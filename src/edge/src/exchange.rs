@@ -23,7 +23,10 @@ use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::{ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace};
 
-use crate::{audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
+use crate::{
+    audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle,
+    watch_counts::CountedWatch,
+};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {
@@ -55,7 +58,9 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Cell<Option<Instant>>,
     /// The flow schema and priority level; set by the limiter, unless there are none.
     pub(crate) flow: OnceCell<Flow>,
-    /// What is recorded of it, if it is recorded; set by the audit filter.
+    /// Its place among the watches that writes count; set by the limiter, of a watch alone.
+    pub(crate) watch: OnceCell<Option<CountedWatch>>,
+    /// Its audit trail, if it is recorded; set by the audit filter.
     pub(crate) audit: OnceCell<AuditTrail>,
     /// Texts for `Warning` headers, in order.
     pub(crate) warnings: RefCell<Vec<String>>,

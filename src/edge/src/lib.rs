@@ -40,6 +40,7 @@ mod status;
 #[doc(hidden)]
 pub mod testing;
 mod views;
+mod watch_counts;
 mod websocket;
 mod wire;
 

@@ -13,7 +13,7 @@ use crate::query::Query;
 /// Longer names of field managers are cut, if they come from the user agent.
 const MANAGER_BYTES: usize = 128;
 /// The manager of a request that names none.
-const NOBODY: &str = "unknown";
+const UNKNOWN: &str = "unknown";
 
 /// The request that the options belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,33 +42,33 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) 
     let manager = query.get("fieldManager").unwrap_or_default();
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     let validation = query.get("fieldValidation").unwrap_or_default();
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     match write {
         OptionsVerb::Patch if query.get("force").is_some() => {
             let why = "may not be specified for non-apply patch";
-            faults.push(Error::forbidden(&Path::new("force"), why));
+            errors.push(Error::forbidden(&Path::new("force"), why));
         }
         OptionsVerb::Apply if manager.is_empty() => {
-            faults.push(Error::required(
+            errors.push(Error::required(
                 &Path::new("fieldManager"),
                 "is required for apply patch",
             ));
         }
         _ => {}
     }
-    faults.extend(validate_field_manager(manager, &Path::new("fieldManager")));
-    faults.extend(dry_run_fault(&dry_run));
+    errors.extend(validate_field_manager(manager, &Path::new("fieldManager")));
+    errors.extend(validate_dry_run(&dry_run));
     let field_validation = match validation {
         "" | "Warn" => FieldValidation::Warn,
         "Ignore" => FieldValidation::Ignore,
         "Strict" => FieldValidation::Strict,
         other => {
             let supported = ["", "Ignore", "Strict", "Warn"];
-            faults.push(Error::not_supported(&Path::new("fieldValidation"), other, &supported));
+            errors.push(Error::not_supported(&Path::new("fieldValidation"), other, &supported));
             FieldValidation::Warn
         }
     };
-    check(write.kind(), &faults)?;
+    check(write.kind(), &errors)?;
     let field_manager = if manager.is_empty() {
         manager_of(user_agent.unwrap_or_default())
     } else {
@@ -86,7 +86,7 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) 
 }
 
 /// The error in a `dryRun`, if there is one.
-pub(crate) fn dry_run_fault(values: &[&str]) -> Option<Error> {
+pub(crate) fn validate_dry_run(values: &[&str]) -> Option<Error> {
     if values.iter().all(|value| *value == "All") {
         return None;
     }
@@ -98,16 +98,16 @@ pub(crate) fn dry_run_fault(values: &[&str]) -> Option<Error> {
     })
 }
 
-/// Refuses options with faults.
-pub(crate) fn check(kind: &str, faults: &ErrorList) -> Result<(), ApiError> {
-    if faults.is_empty() {
+/// Refuses options with errors.
+pub(crate) fn check(kind: &str, errors: &ErrorList) -> Result<(), ApiError> {
+    if errors.is_empty() {
         return Ok(());
     }
     let kind = GroupKind {
         group: "meta.k8s.io".into(),
         kind: kind.into(),
     };
-    Err(ApiError::invalid(&kind, "", faults))
+    Err(ApiError::invalid(&kind, "", errors))
 }
 
 /// The field manager that a user agent stands for: what comes before the first slash, as far as it can be printed, or
@@ -125,7 +125,7 @@ fn manager_of(user_agent: &str) -> String {
         manager.push(c);
     }
     if manager.is_empty() {
-        return NOBODY.to_owned();
+        return UNKNOWN.to_owned();
     }
     manager
 }
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn dry_run_means_all_or_nothing() {
-        assert_eq!(dry_run_fault(&[]), None);
-        assert_eq!(dry_run_fault(&["All", "All"]), None);
+        assert_eq!(validate_dry_run(&[]), None);
+        assert_eq!(validate_dry_run(&["All", "All"]), None);
         for (values, text) in [
             (
                 vec!["Some"],
@@ -159,7 +159,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                dry_run_fault(&values).map(|fault| fault.to_string()).as_deref(),
+                validate_dry_run(&values).map(|error| error.to_string()).as_deref(),
                 Some(text)
             );
         }

@@ -32,9 +32,9 @@ pub struct GroupView {
     pub term: u64,
     /// True if a quorum has confirmed a leader to this replica within the ttl of a lease.
     pub quorum: bool,
-    /// Why this replica takes no part until it is started again, if that is so.
-    pub fault: Option<String>,
-    /// Everybody in the group.
+    /// The error for which this replica takes no part until it is started again, if there is one.
+    pub raft_error: Option<String>,
+    /// All members of the group.
     pub members: Vec<MemberView>,
     /// Every duty that a replica would do.
     pub duties: Vec<DutyView>,

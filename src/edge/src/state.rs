@@ -11,7 +11,7 @@ use trireme_registry::PublishedSurface;
 use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
-use crate::spans::Spans;
+use crate::{spans::Spans, watch_counts::WatchCounts};
 
 /// The parts that the filter chain works with.
 pub(crate) struct ChainState {
@@ -27,7 +27,9 @@ pub(crate) struct ChainState {
     pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
-    /// What is served, and how much of it there is.
+    /// The watches under way, by which writes are more or less work.
+    pub(crate) watches: WatchCounts,
+    /// The served resources, and the numbers of their objects.
     pub(crate) surface: PublishedSurface,
     /// The server's way to its end.
     pub(crate) lifecycle: ServerLifecycle,

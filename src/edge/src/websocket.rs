@@ -68,7 +68,7 @@ pub(crate) fn refusal(refused: Refused, style: ErrorStyle) -> HttpResponse {
         Refused::Version | Refused::Key | Refused::Protocols => Reason::BadRequest,
     };
     let mut response = status::response(&ApiError::new(reason, refused.to_string()), style);
-    refused.tell(&mut response);
+    refused.set_headers(&mut response);
     response
 }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_told_apart_from_the_other_subprotocols() {
+    fn the_token_is_distinguished_from_the_other_subprotocols() {
         let headers = with(&["base64url.bearer.authorization.k8s.io.YWRtaW4, a", "b"]);
         assert_eq!(token(&headers), Ok(Some("admin".to_owned())));
         assert_eq!(
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_cannot_be_taken_are_told() {
+    fn tokens_that_cannot_be_decoded_are_reported() {
         let token_of = |protocols: String| token(&with(&[&protocols]));
         let prefix = "base64url.bearer.authorization.k8s.io.";
         assert_eq!(token_of(format!("{prefix}YQ, {prefix}Yg, x")), Err(BadToken::Several));

@@ -63,11 +63,11 @@ async fn an_answer_before_the_end_of_the_body_is_not_lost() {
     for alpn in ["h2", "http/1.1"] {
         let mut client = server.client(alpn).await.expect("connects");
         let huge = "x".repeat(8 * 1024 * 1024);
-        let request = Request::post("https://localhost/whoever")
+        let request = Request::post("https://localhost/whoami")
             .body(huge)
             .expect("is a request");
         let response = client.send(request).await.expect("answers");
-        assert_eq!(body(response).await.expect("arrives"), "POST /whoever", "{alpn}");
+        assert_eq!(body(response).await.expect("arrives"), "POST /whoami", "{alpn}");
     }
 }
 
@@ -80,13 +80,13 @@ async fn client_certificates_are_asked_for_and_verified() {
 
     let mut nameless = server.client("h2").await.expect("connects");
     let response = nameless.send(get("/whoami")).await.expect("answers");
-    assert_eq!(body(response).await.expect("arrives"), "nobody");
+    assert_eq!(body(response).await.expect("arrives"), "anonymous");
 
     for alpn in ["h2", "http/1.1"] {
         let mut stranger = server.client_as(alpn, &Ca::new(), "alice").await.expect("connects");
         let response = stranger.send(get("/whoami")).await.expect("answers");
-        let told = body(response).await.expect("arrives");
-        assert_eq!(told, "the client certificate is not trusted", "{alpn}");
+        let message = body(response).await.expect("arrives");
+        assert_eq!(message, "the client certificate is not trusted", "{alpn}");
     }
 }
 
@@ -279,10 +279,10 @@ async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
 /// The tiny application's account of the other end.
 fn describe(peer: &Peer) -> String {
     let Some(certificate) = &peer.certificate else {
-        return "nobody".to_owned();
+        return "anonymous".to_owned();
     };
     match certificate.verdict() {
-        None => "nobody".to_owned(),
+        None => "anonymous".to_owned(),
         Some(Ok(())) => subject(certificate.der()),
         Some(Err(error)) => error.to_string(),
     }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_or_has_another_type_is_told() {
+    fn unknown_and_mistyped_fields_are_reported() {
         let text = "{apiVersion: a.io/v1, kind: Thing, x: 1, list: [{a: b, c: d}, 7], wait: 5s, count: 3, set: true}";
         let (_, mut fields) = read(text).expect("it is one");
         let mut errors = ConfigErrors::new();

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_by_verb_and_resource() {
+    fn missing_rules_are_reported_by_verb_and_resource() {
         let held = [
             rule(&["get", "list"], &[""], &["pods", "*/status"], &[]),
             paths("get", &["/x/*"]),

@@ -62,9 +62,9 @@ fn decode(body: &[u8]) -> Result<Value, String> {
 
 /// `NewGenericServerResponse`: an answer that is no success, in words. A `Status` speaks for itself.
 fn refusal(code: u16, content_type: &str, body: &[u8]) -> String {
-    let told: Option<Value> = serde_json::from_slice(body).ok();
-    let told = told.filter(|told| told["kind"] == "Status" && told["status"] != "Success");
-    if let Some(message) = told.as_ref().and_then(|told| told["message"].as_str()) {
+    let status: Option<Value> = serde_json::from_slice(body).ok();
+    let status = status.filter(|status| status["kind"] == "Status" && status["status"] != "Success");
+    if let Some(message) = status.as_ref().and_then(|status| status["message"].as_str()) {
         return message.to_owned();
     }
     let text = if content_type.starts_with("text/") {
@@ -101,21 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_are_no_success_are_told_in_words() {
-        let told = |code: u16, kind: &str, body: &str| {
+    fn unsuccessful_answers_become_messages() {
+        let message = |code: u16, kind: &str, body: &str| {
             read_answer(code, kind, body.as_bytes())
                 .expect_err("no success")
                 .to_string()
         };
         assert_eq!(
-            told(500, "application/json", "oops"),
+            message(500, "application/json", "oops"),
             "an error on the server (\"unknown\") has prevented the request from succeeding"
         );
-        assert_eq!(told(403, "text/html", "<html>no</html>\n"), "<html>no</html>");
+        assert_eq!(message(403, "text/html", "<html>no</html>\n"), "<html>no</html>");
         let status = r#"{"kind": "Status", "status": "Failure", "message": "gone fishing"}"#;
-        assert_eq!(told(503, "application/json", status), "gone fishing");
-        assert_eq!(told(404, "", ""), "the server could not find the requested resource");
-        assert!(told(200, "text/plain", "").starts_with("0-length response"));
+        assert_eq!(message(503, "application/json", status), "gone fishing");
+        assert_eq!(message(404, "", ""), "the server could not find the requested resource");
+        assert!(message(200, "text/plain", "").starts_with("0-length response"));
     }
 
     #[test]

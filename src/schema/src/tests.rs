@@ -242,7 +242,7 @@ fn short_names_keep_three_parts() {
 }
 
 #[test]
-fn versions_that_are_not_served_by_default_are_told_when_asked_for() {
+fn versions_not_served_by_default_are_listed_when_asked_for() {
     let (served, all) = (type_table(), complete_type_table());
     for name in ["resource.v1alpha3.DeviceTaintRule", "scheduling.v1alpha2.PodGroup"] {
         let name = format!("io.k8s.api.{name}");

@@ -192,20 +192,20 @@ async fn a_frozen_etcd_leaves_writes_unknown_and_reads_in_bounded_time() {
 
     etcd.pause().expect("etcd is frozen");
     let started = Instant::now();
-    let told = async {
+    let notified = async {
         let ended = watch.next().await;
         assert!(matches!(ended, Some(Err(StorageError::Unavailable(_)))), "{ended:?}");
         assert!(
             started.elapsed() < Duration::from_secs(4),
-            "told in {:?}",
+            "notified in {:?}",
             started.elapsed()
         );
     };
-    let (write, ()) = tokio::join!(create(&store, "/b"), told);
+    let (write, ()) = tokio::join!(create(&store, "/b"), notified);
     assert!(matches!(write, Err(StorageError::UnknownOutcome(_))), "{write:?}");
     assert!(
         started.elapsed() < Duration::from_secs(6),
-        "told in {:?}",
+        "notified in {:?}",
         started.elapsed()
     );
     let read = store.get("/a", None).await;
@@ -215,7 +215,7 @@ async fn a_frozen_etcd_leaves_writes_unknown_and_reads_in_bounded_time() {
     );
     assert!(
         started.elapsed() < Duration::from_secs(12),
-        "told in {:?}",
+        "notified in {:?}",
         started.elapsed()
     );
 

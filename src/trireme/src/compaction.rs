@@ -102,9 +102,9 @@ mod tests {
         assert_eq!((first.horizon, second.horizon), (0, 0), "nothing was seen before");
 
         let late = take_turn(&store, Some(second)).await.expect("written");
-        assert!(late.written > second.written, "nobody was faster");
+        assert!(late.written > second.written, "no other write came first");
         let early = take_turn(&store, Some(first)).await.expect("read");
-        assert_eq!(early.written, late.written, "somebody was");
+        assert_eq!(early.written, late.written, "another write came first");
         assert_eq!((late.horizon, early.horizon), (second.store, second.store));
 
         compact(&store, early.horizon).await;

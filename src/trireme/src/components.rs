@@ -60,7 +60,7 @@ async fn probe(client: &Client, port: u16) -> ComponentHealth {
 
 async fn ask(client: &Client, server: &str) -> Result<(u16, Bytes), ClientError> {
     let options = TlsOptions {
-        trust: Trust::Anybody,
+        trust: Trust::Unverified,
         ..TlsOptions::default()
     };
     let mut request = Request::new(OutboundBody::empty());
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_does_not_answer_is_told_as_an_error() {
+    fn a_store_that_does_not_answer_is_reported_as_an_error() {
         let away = of_store(Err("the store does not answer".to_owned()));
         assert_eq!((away.is_healthy, away.message.as_str()), (false, ""));
         assert_eq!(away.error, "the store does not answer");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_listens_nobody_answers() {
+    async fn a_port_without_a_listener_refuses_the_connection() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("an address").port();
         drop(free);

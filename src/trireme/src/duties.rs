@@ -8,10 +8,10 @@ use trireme_actors::ActorSystem;
 use trireme_aggregation::{AvailabilityController, CustomServices};
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
-    AddressPresence, BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange,
+    AddressPresence, BootstrapRoles, ClientTrust, Controller, DefaultServiceAccount, DefaultServiceRange,
     DesiredFlowObject, ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector,
-    KubernetesEndpoints, KubernetesService, NamespaceDeletion, RepairReservations, ReplicaIdentity, Reservations,
-    RootCaPublisher, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
+    InEveryNamespace, KubernetesEndpoints, KubernetesService, NamespaceDeletion, RepairReservations, ReplicaIdentity,
+    Reservations, RootCaConfigMap, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_flow::BootstrapObject;
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
@@ -169,12 +169,12 @@ impl Duties<'_> {
 
     fn start_managers(&self) -> Result<impl Iterator<Item = (Duty, LeaseWatch)>, ResourcesError> {
         let namespaces = || self.core("namespaces");
-        let accounts = DefaultServiceAccounts::new(namespaces()?, self.core("serviceaccounts")?);
-        let bundle = self.root_ca.clone();
+        let accounts = InEveryNamespace::new(namespaces()?, self.core("serviceaccounts")?, DefaultServiceAccount);
+        let root_ca = RootCaConfigMap(self.root_ca.clone());
         let started = [
             self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.served.director.clone())),
             self.keep_if_asked(accounts),
-            self.keep_if_asked(RootCaPublisher::new(namespaces()?, self.core("configmaps")?, bundle)),
+            self.keep_if_asked(InEveryNamespace::new(namespaces()?, self.core("configmaps")?, root_ca)),
             self.keep_if_asked(GarbageCollector::new(
                 self.served.director.clone(),
                 self.core("events")?,

@@ -101,7 +101,7 @@ async fn until_there<T: Send + Sync + 'static>(
     let mut changes = view.changes();
     while !are_there(&view.load().value) {
         if clock.now() >= patience && group.is_some_and(|group| !group.status().has_quorum) {
-            tracing::warn!("no quorum, so nobody makes the objects that a cluster starts with");
+            tracing::warn!("no quorum, so no replica creates the objects that a cluster starts with");
             return;
         }
         let _ = clock.timeout_at(clock.now() + LOOK_AT_QUORUM, changes.changed()).await;

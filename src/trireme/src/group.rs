@@ -35,14 +35,14 @@ impl Changes {
     where
         F: Future<Output = Result<(), ChangeError>> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let change = change(self.group.clone());
         let _ = self.tasks.spawn_named("change-of-members", async move {
-            // Whoever asked may have left.
-            let _ = tell.send(change.await);
+            // The caller may have gone.
+            let _ = reply.send(change.await);
         });
         let interrupted = || Err(ChangeError::Unknown("this replica stops".to_owned()));
-        told.await.unwrap_or_else(|_| interrupted())
+        answer.await.unwrap_or_else(|_| interrupted())
     }
 }
 

@@ -81,7 +81,7 @@ impl Kubeconfig {
     /// The trust and the identity.
     pub(crate) fn tls(&self) -> TlsOptions {
         let trust = match (self.skips_verification, self.ca.is_empty()) {
-            (true, _) => Trust::Anybody,
+            (true, _) => Trust::Unverified,
             (false, true) => Trust::System,
             (false, false) => Trust::Ca(self.ca.clone()),
         };
@@ -125,7 +125,7 @@ impl KubeconfigFile {
         let cluster = self.named("clusters", "cluster", &of_context("cluster"))?;
         // A webhook may not care who calls it.
         let user = match of_context("user") {
-            nobody if nobody.is_empty() => &Value::Null,
+            none if none.is_empty() => &Value::Null,
             name => self.named("users", "user", &name)?,
         };
         self.refuse_unknown(cluster, &["proxy-url"])?;
@@ -261,15 +261,15 @@ current-context: x
 
     #[test]
     fn credentials_may_be_absent_or_a_password() {
-        let nobody = read_text(&FILE.replace(", user: u}", "}")).expect("it is complete");
-        assert!(nobody.authorization.is_none() && nobody.identity.is_none());
+        let anonymous = read_text(&FILE.replace(", user: u}", "}")).expect("it is complete");
+        assert!(anonymous.authorization.is_none() && anonymous.identity.is_none());
         let user = "user: {username: a, password: b, ";
         let password = read_text(&FILE.replace("user: {", user).replace("tokenFile", "x")).expect("it is complete");
         assert_eq!(password.authorization.as_deref(), Some("Basic YTpi"));
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_kubeconfigs_are_reported() {
         let error = |text: &str| read_text(text).err().expect("it is of no use").to_string();
         assert!(error("{").contains("is no kubeconfig"));
         assert!(error("current-context: none").contains("it has no context \"none\""));

@@ -87,13 +87,13 @@ impl Lookout {
         if self.lifecycle.has(Moment::ShutdownInitiated) {
             return;
         }
-        let told = |count| {
+        let report = |count| {
             tracing::warn!(count, "clients are asked to come again elsewhere");
             metrics::counter!("trireme_connections_sent_away_total", "reason" => "outage")
                 .increment(u64::try_from(count).unwrap_or(u64::MAX));
         };
         let time = time_for(self.connections.staying());
-        self.connections.send_all_off(JUST_COME, time, told).await;
+        self.connections.send_all_off(JUST_COME, time, report).await;
     }
 }
 

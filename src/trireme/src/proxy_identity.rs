@@ -33,7 +33,7 @@ pub(crate) fn load(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Resu
             key: key.clone(),
         });
         let options = TlsOptions {
-            trust: Trust::Anybody,
+            trust: Trust::Unverified,
             identity: identity.clone(),
             ..TlsOptions::default()
         };

@@ -107,7 +107,7 @@ impl Reloader {
     fn look(&mut self, clock: &Clock) {
         for source in &mut self.0 {
             if let Some(result) = source.look() {
-                let status = tell(source.what, &result, clock);
+                let status = report(source.what, &result, clock);
                 if let Some(controller) = &source.controller {
                     controller.count(status, clock);
                 }
@@ -168,7 +168,7 @@ fn fingerprint(contents: Option<&Vec<Vec<u8>>>) -> u64 {
 }
 
 /// Logs and counts what came of a change; gives the word for it.
-fn tell(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) -> &'static str {
+fn report(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) -> &'static str {
     let status = match result {
         Ok(()) => {
             tracing::info!(file = what, "loaded anew");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_once_and_changes_nothing() {
+    fn an_unusable_file_is_logged_once_and_changes_nothing() {
         let (mut reloader, dir, current) = of_twins();
         let one = dir.path().join("a");
         fs::write(&one, "2").expect("written");

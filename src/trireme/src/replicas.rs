@@ -41,10 +41,10 @@ impl Observed {
     /// Starts to export the facts as metrics.
     pub(crate) fn start(system: &ActorSystem, facts: GroupFacts) -> Self {
         let observed = Self(Arc::new(facts));
-        let told = observed.clone();
+        let reporter = observed.clone();
         let _ = system
             .tasks()
-            .every("replica metrics", METRICS_PERIOD, move || told.tell_metrics());
+            .every("replica metrics", METRICS_PERIOD, move || reporter.tell_metrics());
         observed
     }
 
@@ -123,7 +123,7 @@ impl Observed {
             leader: known(status.leader),
             term: status.term,
             quorum: status.has_quorum,
-            fault: status.fault.clone(),
+            raft_error: status.raft_error.clone(),
             members: members.collect(),
             duties: duties.collect(),
             ..self.alone_view()
@@ -137,7 +137,7 @@ impl Observed {
             leader: None,
             term: 0,
             quorum: false,
-            fault: None,
+            raft_error: None,
             members: Vec::new(),
             duties: self.own_duties().collect(),
             store: StoreView {
@@ -232,8 +232,8 @@ fn line(status: &Status) -> String {
         .iter()
         .filter(|duty| duty.holder == Some(status.replica))
         .count();
-    match (&status.fault, status.has_quorum, status.leader) {
-        (Some(fault), _, _) => format!("this replica takes no part until it is started again: {fault}"),
+    match (&status.raft_error, status.has_quorum, status.leader) {
+        (Some(raft_error), _, _) => format!("this replica takes no part until it is started again: {raft_error}"),
         (None, true, Some(leader)) => format!("led by {leader} in term {}, {held} duties here", status.term),
         (None, true, None) => "a leader is being elected".to_owned(),
         (None, false, _) if status.members.is_empty() => "not a member of a group yet".to_owned(),

@@ -117,7 +117,7 @@ const CASES: &[Case] = &[
         objects::nothing_gets_into_a_deleted_namespace(scene).boxed()
     }),
     ("dynamic", |scene| objects::are_found_by_discovery(scene).boxed()),
-    ("refusals", |scene| objects::refusals_are_told(scene).boxed()),
+    ("refusals", |scene| objects::refusals_reach_the_client(scene).boxed()),
     ("list-watch", |scene| watching::with_list_and_watch(scene).boxed()),
     ("streaming", |scene| watching::with_a_streaming_list(scene).boxed()),
     ("metadata", |scene| watching::metadata_alone(scene).boxed()),

@@ -290,7 +290,7 @@ pub(crate) async fn are_found_by_discovery(scene: Scene) {
     objects.delete("free", &DeleteParams::default()).await.expect("deleted");
 }
 
-pub(crate) async fn refusals_are_told(scene: Scene) {
+pub(crate) async fn refusals_reach_the_client(scene: Scene) {
     let configmaps = scene.configmaps();
     let params = PostParams::default();
     let stale = scene.configmap("taken", "1").await;

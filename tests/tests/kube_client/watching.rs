@@ -166,11 +166,11 @@ pub(crate) async fn watchers_come_back_after_a_restart(scene: Scene, server: &mu
     let collection = format!("/api/v1/namespaces/{}/configmaps", scene.namespace);
     server.forget(&collection, &seen.resource_version().unwrap_or_default());
 
-    let mut told_expired = false;
+    let mut got_expired = false;
     let recovered = async {
         while let Some(event) = events.next().await {
             match event {
-                Err(watcher::Error::WatchError(status)) => told_expired |= status.code == 410,
+                Err(watcher::Error::WatchError(status)) => got_expired |= status.code == 410,
                 // The connection that broke.
                 Err(_) => {}
                 Ok(Event::InitDone) => return,
@@ -181,10 +181,7 @@ pub(crate) async fn watchers_come_back_after_a_restart(scene: Scene, server: &mu
     tokio::time::timeout(PATIENCE, recovered)
         .await
         .expect("it comes back in time");
-    assert!(
-        told_expired,
-        "a watch from before the restart is told that it is too old"
-    );
+    assert!(got_expired, "a watch from before the restart gets 410");
     scene.configmap("live", "1").await;
     let live = events.try_filter(|event| future::ready(matches!(event, Event::Apply(_))));
     match next(&mut pin!(live)).await.expect("no error") {

@@ -46,8 +46,8 @@ fn the_first_form_that_there_is_wins() {
                 PROTOBUF => decoded(crate::client::body(&answer)),
                 _ => json_of(&answer),
             };
-            let told = (&status["message"], &status["reason"]);
-            assert_eq!(told, (&json!(REFUSAL), &json!("NotAcceptable")), "{path} {accept}");
+            let refusal = (&status["message"], &status["reason"]);
+            assert_eq!(refusal, (&json!(REFUSAL), &json!("NotAcceptable")), "{path} {accept}");
         }
     }
 }
@@ -61,5 +61,8 @@ fn a_custom_resource_is_not_written_in_protobuf() {
     let refused = send(&client, "POST", WIDGETS, PROTOBUF, Some(&widget));
     assert_eq!(refused.code, 406);
     let absent = send(&client, "GET", &format!("{WIDGETS}/w"), "application/json", None);
-    assert_eq!(absent.code, 404, "nothing is made whose answer nobody could read");
+    assert_eq!(
+        absent.code, 404,
+        "nothing is made whose answer the client could not read"
+    );
 }

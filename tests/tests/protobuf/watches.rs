@@ -79,7 +79,7 @@ fn events_are_the_same_in_protobuf_and_in_json() {
     let path = format!("{CONFIGMAPS}/one");
     client.json("PUT", &path, &object).expect("an answer");
     client.json("DELETE", &path, &json!({})).expect("an answer");
-    what_happened_is_told(&client, &from);
+    events_arrive_in_protobuf(&client, &from);
     a_selector_tells_of_coming_and_going(&client, &from);
     the_state_comes_first_and_its_end_is_marked(&client);
     a_websocket_has_messages_without_lengths(&client, &from);
@@ -87,17 +87,17 @@ fn events_are_the_same_in_protobuf_and_in_json() {
     define_widgets(&server);
     metadata_of_custom_resources_are_watched(&client);
     server.forget(CONFIGMAPS, &from);
-    errors_are_told_within_the_stream(&server.client(), &from);
+    errors_arrive_within_the_stream(&server.client(), &from);
 }
 
-fn what_happened_is_told(client: &Client, from: &str) {
+fn events_arrive_in_protobuf(client: &Client, from: &str) {
     let query = format!("resourceVersion={from}");
-    let told = watch(client, &query, PROTOBUF);
-    let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+    let seen = watch(client, &query, PROTOBUF);
+    let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["ADDED", "MODIFIED", "DELETED"]);
-    assert_eq!(told, watch_json(client, &query, "application/json"));
-    assert_eq!(told, watch(client, &query, STREAM));
-    assert_eq!(told, watch(client, &query, &format!("{PROTOBUF},application/json")));
+    assert_eq!(seen, watch_json(client, &query, "application/json"));
+    assert_eq!(seen, watch(client, &query, STREAM));
+    assert_eq!(seen, watch(client, &query, &format!("{PROTOBUF},application/json")));
     let metadata = watch(client, &query, METADATA);
     let as_json = METADATA.replace(PROTOBUF, "application/json");
     assert_eq!(metadata, watch_json(client, &query, &as_json));
@@ -113,31 +113,31 @@ fn a_selector_tells_of_coming_and_going(client: &Client, from: &str) {
         client.json("PUT", &path, &object).expect("an answer");
     }
     let query = format!("resourceVersion={from}&labelSelector=test%3Dprotobuf&fieldSelector=metadata.name%3Dgoes");
-    let told = watch(client, &query, PROTOBUF);
-    let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+    let seen = watch(client, &query, PROTOBUF);
+    let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["ADDED", "DELETED", "ADDED"]);
-    assert_eq!(told, watch_json(client, &query, "application/json"));
+    assert_eq!(seen, watch_json(client, &query, "application/json"));
 }
 
 fn the_state_comes_first_and_its_end_is_marked(client: &Client) {
     let query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&\
                  fieldSelector=metadata.name%3Dbefore";
     for accept in [PROTOBUF, METADATA] {
-        let told = watch(client, query, accept);
-        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        let seen = watch(client, query, accept);
+        let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
         assert_eq!(kinds, ["ADDED", "BOOKMARK"]);
-        let annotations = &told[1].1["metadata"]["annotations"];
+        let annotations = &seen[1].1["metadata"]["annotations"];
         assert_eq!(annotations, &json!({"k8s.io/initial-events-end": "true"}));
         let json = watch_json(client, query, &accept.replace(PROTOBUF, "application/json"));
-        assert_eq!(told[0], json[0]);
-        assert_eq!(told[1].1["kind"], json[1].1["kind"]);
+        assert_eq!(seen[0], json[0]);
+        assert_eq!(seen[1].1["kind"], json[1].1["kind"]);
     }
 }
 
-fn errors_are_told_within_the_stream(client: &Client, from: &str) {
-    let told = watch(client, &format!("resourceVersion={from}"), PROTOBUF);
-    let [(kind, status)] = &*told else {
-        panic!("one event tells it: {told:?}")
+fn errors_arrive_within_the_stream(client: &Client, from: &str) {
+    let seen = watch(client, &format!("resourceVersion={from}"), PROTOBUF);
+    let [(kind, status)] = &*seen else {
+        panic!("one event reports it: {seen:?}")
     };
     assert_eq!(
         (kind.as_str(), &status["code"], &status["reason"]),
@@ -160,10 +160,10 @@ fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let state = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
     for include in ["Metadata", "None", "Object"] {
-        let told = watch_json(client, &format!("{state}&includeObject={include}"), table);
-        let (mark, objects) = told.split_last().expect("there are events");
+        let seen = watch_json(client, &format!("{state}&includeObject={include}"), table);
+        let (mark, objects) = seen.split_last().expect("there are events");
         assert_eq!((mark.0.as_str(), objects.len()), ("BOOKMARK", 2));
-        for (place, (kind, object)) in told.iter().enumerate() {
+        for (place, (kind, object)) in seen.iter().enumerate() {
             assert_eq!(
                 (&object["kind"], object["rows"].as_array().map(Vec::len)),
                 (&json!("Table"), Some(1)),
@@ -198,10 +198,10 @@ fn metadata_of_custom_resources_are_watched(client: &Client) {
     create(client, WIDGETS, &widget);
     let path = format!("{WIDGETS}?watch=1&timeoutSeconds=1&resourceVersion=0");
     let answer = send(client, "GET", &path, METADATA, None);
-    let told = events(body(&answer));
-    assert_eq!(told.len(), 1);
+    let seen = events(body(&answer));
+    assert_eq!(seen.len(), 1);
     assert_eq!(
-        (&told[0].1["kind"], &told[0].1["metadata"]["name"]),
+        (&seen[0].1["kind"], &seen[0].1["metadata"]["name"]),
         (&json!("PartialObjectMetadata"), &json!("w"))
     );
 }

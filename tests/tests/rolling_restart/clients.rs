@@ -39,7 +39,7 @@ struct Count {
 
 impl Tally {
     fn note(&self, client: &'static str, result: Result<(), String>) {
-        let mut counts = self.0.lock().expect("nobody panics with it");
+        let mut counts = self.0.lock().expect("no holder panics");
         let count = counts.entry(client).or_default();
         match result {
             Ok(()) => {
@@ -51,37 +51,37 @@ impl Tally {
     }
 
     pub(crate) fn expect(&self, client: &'static str) {
-        self.0.lock().expect("nobody panics with it").entry(client).or_default();
+        self.0.lock().expect("no holder panics").entry(client).or_default();
     }
 
     pub(crate) fn answered(&self) -> usize {
-        let counts = self.0.lock().expect("nobody panics with it");
+        let counts = self.0.lock().expect("no holder panics");
         counts.values().map(|count| count.answered).sum()
     }
 
     /// Returns true if every make has had some since the last restart.
     pub(crate) fn all_have_answers(&self) -> bool {
-        let counts = self.0.lock().expect("nobody panics with it");
+        let counts = self.0.lock().expect("no holder panics");
         !counts.is_empty() && counts.values().all(|count| count.recently > 3)
     }
 
     pub(crate) fn begin_anew(&self) {
-        let mut counts = self.0.lock().expect("nobody panics with it");
+        let mut counts = self.0.lock().expect("no holder panics");
         counts.values_mut().for_each(|count| count.recently = 0);
     }
 
     pub(crate) fn failures(&self) -> Vec<String> {
-        let counts = self.0.lock().expect("nobody panics with it");
-        let told = counts
+        let counts = self.0.lock().expect("no holder panics");
+        let lines = counts
             .iter()
             .flat_map(|(client, count)| count.failed.iter().map(move |error| format!("{client}: {error}")));
-        told.collect()
+        lines.collect()
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (client, count) in self.0.lock().expect("nobody panics with it").iter() {
+        for (client, count) in self.0.lock().expect("no holder panics").iter() {
             writeln!(
                 f,
                 "{client}: {} answered, {} failed",
@@ -160,8 +160,8 @@ pub(crate) fn kubectl(scene: &Scene, tally: &Tally) {
             .env("KUBECACHEDIR", scene.dir.path())
             .args(["get", "configmaps,secrets", "--namespace", NAMESPACE]);
         let output = command.output().expect("kubectl runs");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        tally.note("kubectl", if output.status.success() { Ok(()) } else { Err(told) });
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        tally.note("kubectl", if output.status.success() { Ok(()) } else { Err(error) });
     }
 }
 

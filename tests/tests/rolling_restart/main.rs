@@ -126,7 +126,7 @@ fn clients_lose_nothing_by_a_rolling_restart() {
     println!("{tally}");
     assert_eq!(tally.failures(), Vec::<String>::new());
     watched.check(WATCHERS);
-    assert!(watched.watches() > WATCHERS, "nobody was sent away");
+    assert!(watched.watches() > WATCHERS, "no client was sent away");
 }
 
 fn until(replica: &mut Server, what: &str, condition: impl Fn() -> bool) {

@@ -30,9 +30,9 @@ fn metric(server: &Server, name_and_label: &str) -> f64 {
 /// Runs `story` while the threads of `with` do; notifies them when it has ended, however it did.
 fn play(scene: &Scene, story: impl FnOnce(), with: impl FnOnce()) {
     with();
-    let told = catch_unwind(AssertUnwindSafe(story));
+    let outcome = catch_unwind(AssertUnwindSafe(story));
     scene.ended.store(true, Ordering::Relaxed);
-    told.unwrap_or_else(|panic| resume_unwind(panic));
+    outcome.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
             assert!(!scene.balancer.uses(other));
             assert!(metric(&second, "trireme_connections_sent_away_total{reason=\"outage\"}") > 0.0);
             tally.begin_anew();
-            wait_until("everybody is answered", PATIENCE, || tally.all_have_answers());
+            wait_until("all are answered", PATIENCE, || tally.all_have_answers());
             wire.mend();
             until(&mut second, "ready again", || scene.balancer.uses(other));
         };
@@ -85,13 +85,13 @@ fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
     println!("{tally}");
     assert_eq!(tally.failures(), Vec::<String>::new());
     watched.check(WATCHERS);
-    assert!(watched.watches() > WATCHERS, "nobody was sent away");
+    assert!(watched.watches() > WATCHERS, "no client was sent away");
     let again = metric(&first, "trireme_connections_sent_away_total{reason=\"outage\"}");
     assert!(again < 1.0, "the other one has its store");
 }
 
 #[test]
-fn an_outage_of_the_store_that_is_over_soon_costs_nobody_anything() {
+fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
     let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let scene = Scene::before(&[&first, &second]);
@@ -132,7 +132,7 @@ fn an_outage_of_the_store_that_is_over_soon_costs_nobody_anything() {
                 scene.balancer.uses(one) && scene.balancer.uses(other)
             });
             tally.begin_anew();
-            wait_until("everybody is answered", PATIENCE, || tally.all_have_answers());
+            wait_until("all are answered", PATIENCE, || tally.all_have_answers());
         };
         play(&scene, story, clients);
     });

@@ -40,27 +40,23 @@ fn revision(object: &ConfigMap) -> u64 {
 impl Watched {
     /// A write has been acknowledged.
     pub(crate) fn wrote(&self, object: &ConfigMap) {
-        self.0
-            .lock()
-            .expect("nobody panics with it")
-            .written
-            .push(revision(object));
+        self.0.lock().expect("no holder panics").written.push(revision(object));
     }
 
     /// The number of watches it took.
     pub(crate) fn watches(&self) -> usize {
-        let inner = self.0.lock().expect("nobody panics with it");
+        let inner = self.0.lock().expect("no holder panics");
         inner.seen.values().map(|seen| seen.watches).sum()
     }
 
     fn with<T>(&self, watcher: usize, change: impl FnOnce(&mut Seen) -> T) -> T {
-        let mut inner = self.0.lock().expect("nobody panics with it");
+        let mut inner = self.0.lock().expect("no holder panics");
         change(inner.seen.entry(watcher).or_default())
     }
 
     /// Every acknowledged write was seen by every watcher once and in order, over several watches.
     pub(crate) fn check(&self, watchers: usize) {
-        let inner = self.0.lock().expect("nobody panics with it");
+        let inner = self.0.lock().expect("no holder panics");
         assert_eq!(inner.seen.len(), watchers);
         for (watcher, seen) in &inner.seen {
             println!(

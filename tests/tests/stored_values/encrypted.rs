@@ -135,7 +135,7 @@ fn keys_are_rotated_while_the_server_runs() {
     assert_stored_with(&server, "k8s:enc:secretbox:v1:two:");
     // A file that cannot be used changes nothing.
     fs::write(&file.path, "resources: [").expect("the file is written");
-    until(&mut server, "told", |client| {
+    until(&mut server, "the failed reload is counted", |client| {
         let counted = "trireme_file_reloads_total{file=\"encryption-provider-config\",status=\"failure\"} 1";
         client.get("/metrics").is_ok_and(|page| page.text().contains(counted))
     });
@@ -200,8 +200,8 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
     let error = Server::try_start(StoreChoice::Embedded, &[&flag])
         .map(drop)
         .expect_err("it does not start");
-    let told = "resources[0].providers[1].aesgcm.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected \
+    let expected = "resources[0].providers[1].aesgcm.keys[0].secret: Invalid value: \"REDACTED\": secret is not of the expected \
                 length, got 5, expected one of [16 24 32]";
-    assert!(error.contains(told), "{error}");
+    assert!(error.contains(expected), "{error}");
     assert!(!error.contains("c2hvcnQ="), "{error}");
 }

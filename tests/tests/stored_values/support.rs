@@ -41,7 +41,8 @@ pub(crate) fn put_past(server: &mut Server, values: &[(String, Vec<u8>)]) {
             let dir = server.data_dir().join("store");
             let restarted = server.restart_after(|| {
                 runtime.block_on(async {
-                    let store = EmbeddedStore::open(&dir, EmbeddedOptions::default()).expect("nobody else has it open");
+                    let store =
+                        EmbeddedStore::open(&dir, EmbeddedOptions::default()).expect("no other process has it open");
                     put_all(Arc::new(store), values).await;
                 });
             });

@@ -122,7 +122,7 @@ fn check_dependents(server: &mut Server) {
 /// A namespace with something unreadable in it stays, and says why.
 fn check_namespace(server: &mut Server) {
     assert_eq!(delete(&server.client(), NAMESPACE).code, 200);
-    until(server, "told", |client| {
+    until(server, "the namespace's condition", |client| {
         let namespace = object_of(&client.get(NAMESPACE).expect("an answer"));
         assert_eq!(namespace["kind"], "Namespace", "it is not finalized: {namespace}");
         namespace

@@ -89,7 +89,7 @@ pub(super) const PLANTS: &[Plant] = &[
         write.into(history);
         history.truth.push(TruthRecord::Entry(again));
     }),
-    plant(3, "a deletion that nobody asked for", |history, _| {
+    plant(3, "a deletion without a request", |history, _| {
         let secret = PlantedSecret::new(history, 0);
         secret.create().into(history);
         let mut gone = secret.write(1, RecordedVerb::Delete).truth;
@@ -225,7 +225,7 @@ pub(super) const PLANTS: &[Plant] = &[
         });
         history.watches.remove(index);
     }),
-    plant(10, "an event told twice", |history, rng| {
+    plant(10, "an event sent twice", |history, rng| {
         let index = pick(history, rng, |start, _| start.client == "watch-all");
         let again = history.watches[index].clone();
         history.watches.insert(index, again);
@@ -256,7 +256,7 @@ pub(super) const PLANTS: &[Plant] = &[
         phantom.rv = (after + 1..before).find(free).unwrap_or(after);
         if phantom.rv == after {
             // There is no revision between them: another object's event at the first one's place.
-            phantom.object.name = "nobody".to_owned();
+            phantom.object.name = "phantom".to_owned();
             history.watches[first] = WatchRecord::Event(WatchEvent { rv: after, ..phantom });
         } else {
             history.watches.insert(first + 1, WatchRecord::Event(phantom));
@@ -270,7 +270,7 @@ pub(super) const PLANTS: &[Plant] = &[
         let index = first_after_a_hop(history, rng);
         history.watches.remove(index);
     }),
-    plant(11, "an event told again by the next replica", |history, rng| {
+    plant(11, "an event sent again by the next replica", |history, rng| {
         let index = first_after_a_hop(history, rng);
         let mut again = event(history, index).clone();
         let seen = places_of(history, "watch-all");
@@ -317,7 +317,7 @@ pub(super) const PLANTS: &[Plant] = &[
         });
         history.watches.remove(index);
     }),
-    plant(14, "leaving told as a change", |history, rng| {
+    plant(14, "leaving sent as a change", |history, rng| {
         let index = pick(history, rng, |start, event| {
             start.client == "watch-front" && event.kind == RecordKind::Deleted && event.object.hash != 0
         });

@@ -21,7 +21,7 @@ pub(super) fn check(ledger: &Ledger<'_>, stream: &Stream<'_>) -> Vec<Violation> 
         from,
         last: from,
         bookmark: 0,
-        told: false,
+        has_event: false,
         violations: Vec::new(),
     };
     let changes = walk.changes;
@@ -61,7 +61,7 @@ struct Walk<'a, 'h> {
     last: Revision,
     bookmark: Revision,
     /// An event has come.
-    told: bool,
+    has_event: bool,
     violations: Vec<Violation>,
 }
 
@@ -107,7 +107,7 @@ impl Walk<'_, '_> {
         self.compare(index, event);
         self.pass_over(rv);
         self.last = rv;
-        self.told = true;
+        self.has_event = true;
     }
 
     fn compare(&mut self, index: usize, event: &WatchEvent) {
@@ -186,7 +186,7 @@ impl Walk<'_, '_> {
             // It should have been 410.
             () if entry.entry.revision <= self.ledger.compacted_before(start.at) => 13,
             () if by_label => 14,
-            () if self.stream.resumes.is_some() && !self.told => 11,
+            () if self.stream.resumes.is_some() && !self.has_event => 11,
             () => 10,
         }
     }

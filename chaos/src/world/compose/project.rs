@@ -34,7 +34,7 @@ pub(crate) struct Project {
 /// # Errors
 /// If there is none here or above.
 pub(super) fn root() -> Result<PathBuf, WorldError> {
-    let here = std::env::current_dir().map_err(WorldError::io("tell the current directory"))?;
+    let here = std::env::current_dir().map_err(WorldError::io("read the current directory"))?;
     let found = here.ancestors().find(|folder| folder.join(FILE).is_file());
     found.map(Path::to_owned).ok_or_else(|| {
         let why = format!("there is no {FILE} in {} or above: run this there", here.display());
@@ -90,8 +90,8 @@ impl Project {
         let filter = format!("label=com.docker.compose.project={}", self.name);
         let format = "{{.Label \"com.docker.compose.service\"}} {{.ID}}";
         let args = ["ps", "--all", "--no-trunc", "--filter", &filter, "--format", format];
-        let told = self.engine.ask("list the containers", args).await?;
-        let rows = told.lines().filter_map(|row| row.split_once(' '));
+        let listing = self.engine.ask("list the containers", args).await?;
+        let rows = listing.lines().filter_map(|row| row.split_once(' '));
         let containers = rows.map(|(service, id)| {
             let container = Container::new(self.engine.clone(), id.trim().to_owned());
             (service.to_owned(), container)
@@ -105,7 +105,7 @@ impl Project {
         let network = format!("{}_{network}", self.name);
         let format = "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}";
         let args = ["inspect", "--format", format, container.id()];
-        let joined = self.engine.ask("tell a container's networks", args).await?;
+        let joined = self.engine.ask("inspect a container's networks", args).await?;
         if joined.split_whitespace().any(|name| name == network) {
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Project {
     pub(super) async fn volume(&self, volume: &str) -> Result<PathBuf, WorldError> {
         let name = format!("{}_{volume}", self.name);
         let args = ["volume", "inspect", "--format", "{{.Mountpoint}}", &name];
-        let dir = PathBuf::from(self.engine.ask("tell where a volume is", args).await?.trim());
+        let dir = PathBuf::from(self.engine.ask("inspect a volume", args).await?.trim());
         match fs::read_dir(&dir) {
             Ok(_) => Ok(dir),
             Err(error) => Err(WorldError::Unsupported(format!(

@@ -57,11 +57,14 @@ fn the_mailbox_never_holds_more_than_the_permits() {
         worker.tell(Block(begun, released)).expect("a permit is free");
         eventually("the blocking turn has begun", || has_begun.try_recv().is_ok()).await;
 
-        let told: Vec<_> = (0..1000).map(|_| worker.clone().tell(CountNote())).collect();
+        let results: Vec<_> = (0..1000).map(|_| worker.clone().tell(CountNote())).collect();
 
-        assert_eq!(told.iter().filter(|told| told.is_ok()).count(), PERMITS - 1);
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), PERMITS - 1);
         assert_eq!(
-            told.iter().filter(|told| **told == Err(NoteError::Overloaded)).count(),
+            results
+                .iter()
+                .filter(|result| **result == Err(NoteError::Overloaded))
+                .count(),
             1000 - PERMITS + 1
         );
         assert_eq!(worker.snapshot().mailbox_depth, 3);

@@ -139,7 +139,7 @@ fn a_handle_that_is_used_in_anothers_name_is_found_out() {
             assert_topology_happened(&kit.system, "actors");
         }));
         let panic = held.expect_err("the mill notes itself with a handle for callers from outside");
-        let told = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-        assert!(told.starts_with("used with a handle of another's"), "{told}");
+        let message = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        assert!(message.starts_with("used with a handle of another's"), "{message}");
     });
 }

@@ -89,13 +89,13 @@ impl PodSecurityConfiguration {
             ("audit", policy.audit),
             ("warn", policy.warn),
         ];
-        let told = modes.into_iter().filter(|(mode, chosen)| {
+        let ignored_modes = modes.into_iter().filter(|(mode, chosen)| {
             chosen.level != PolicyLevel::Privileged && (has(mode) || has(&format!("{mode}-version")))
         });
-        let told: Vec<String> = told.map(|(mode, chosen)| format!("{mode}={chosen}")).collect();
-        let (name, told) = (quote(name), told.join(", "));
+        let ignored_modes: Vec<String> = ignored_modes.map(|(mode, chosen)| format!("{mode}={chosen}")).collect();
+        let (name, ignored_modes) = (quote(name), ignored_modes.join(", "));
         Some(format!(
-            "namespace {name} is exempt from Pod Security, and the policy ({told}) will be ignored"
+            "namespace {name} is exempt from Pod Security, and the policy ({ignored_modes}) will be ignored"
         ))
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_or_name_is_told() {
+    fn invalid_levels_and_names_are_reported() {
         let error =
             read("defaults: {enforce: none}\nexemptions: {usernames: [''], namespaces: [a, a]}").expect_err("bad");
         assert_eq!(

@@ -43,8 +43,7 @@ async fn in_kind<'a>(
         return Ok(Cow::Borrowed(&NULL));
     };
     let version = matched.resource.group_version();
-    let is_stored = version == attributes.definition.stored().group_version;
-    if is_stored && !matches!(attributes.subresource, Subresource::Scale) {
+    if attributes.is_written_in(&version) && !matches!(attributes.subresource, Subresource::Scale) {
         return Ok(Cow::Borrowed(object));
     }
     attributes.object_in(&version, object).await.map(Cow::Owned)

@@ -87,7 +87,7 @@ mod tests {
 
         let mut spec = json!({ "containers": [own] });
         mount(&mut spec);
-        assert_eq!(spec.get("volumes"), None, "nobody needs it");
+        assert_eq!(spec.get("volumes"), None, "no container needs it");
     }
 
     #[test]

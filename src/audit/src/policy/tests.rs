@@ -152,7 +152,7 @@ fn a_policy_is_refused_in_the_words_of_kube_apiserver() {
 }
 
 #[test]
-fn fields_that_nobody_knows_and_nulls_are_absent() {
+fn unknown_fields_and_nulls_are_absent() {
     let text =
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nrulez: []\nrules:\n- {level: Metadata, userz: [a], users: null}";
     let policy = AuditPolicy::parse(text.as_bytes()).expect("it is a policy");

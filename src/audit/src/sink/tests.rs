@@ -152,7 +152,7 @@ fn a_batch_that_is_flushed_does_not_wait() {
 }
 
 #[test]
-fn what_finds_the_buffer_full_is_lost_and_nobody_waits() {
+fn events_that_find_the_buffer_full_are_dropped_without_a_wait() {
     run(batch(2, 1, Duration::ZERO), |sink, recorder, _| async move {
         recorder.open.send_replace(false);
         sink.record(some()).await;

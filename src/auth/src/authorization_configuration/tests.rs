@@ -39,7 +39,7 @@ fn webhooks_have_defaults_and_an_order() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_by_kube_apiserver() {
+fn errors_are_worded_as_in_kube_apiserver() {
     let check = |text: &str, expected: &str| assert_eq!(parse(text).expect_err("it is bad"), expected);
     check(
         "authorizers: []",

@@ -149,11 +149,11 @@ impl IssuerProvider {
         let document: Value =
             serde_json::from_slice(&body).map_err(|_| "oidc: failed to decode provider discovery object")?;
         let text = |name: &str| document[name].as_str().unwrap_or_default();
-        let told = text("issuer");
-        if told != issuer {
-            let (issuer, told) = (quote(issuer), quote(told));
+        let returned = text("issuer");
+        if returned != issuer {
+            let (issuer, returned) = (quote(issuer), quote(returned));
             return Err(format!(
-                "oidc: issuer did not match the issuer returned by provider, expected {issuer} got {told}"
+                "oidc: issuer did not match the issuer returned by provider, expected {issuer} got {returned}"
             ));
         }
         let jwks_url = text("jwks_uri");

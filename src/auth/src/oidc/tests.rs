@@ -42,7 +42,7 @@ jwt:
 }
 
 #[test]
-fn all_that_is_wrong_is_told_in_upstreams_words() {
+fn all_errors_are_worded_as_upstream() {
     check(
         "jwt: [{issuer: {uri: x}, more: 1}]",
         expect![[r#"strict decoding error: unknown field "jwt[0].more", unknown field "jwt[0].issuer.uri""#]],
@@ -143,7 +143,7 @@ fn flags_are_a_configuration_of_one_issuer() {
 }
 
 #[test]
-fn nobody_comes_without_credentials_but_where_it_is_allowed() {
+fn anonymous_requests_are_admitted_only_on_configured_paths() {
     let somewhere = AnonymousAuth {
         enabled: true,
         paths: vec!["/livez".to_owned()],

@@ -102,7 +102,7 @@ fn bindings_grant_their_role_where_they_are() {
     let mut policy = Policy::default();
     policy.put("roles", role("n", "r", reads_pods()));
     policy.put("clusterroles", cluster_role("c", reads_pods()));
-    let to = |kind: &str, name: &str| json!([{"kind": "User", "name": "nobody"}, {"kind": kind, "name": name}]);
+    let to = |kind: &str, name: &str| json!([{"kind": "User", "name": "other"}, {"kind": kind, "name": name}]);
     policy.put("rolebindings", binding("n", "b", ("Role", "r"), to("User", "alice")));
     policy.put(
         "rolebindings",
@@ -149,7 +149,7 @@ fn probes_are_open_until_there_are_bindings() {
 }
 
 #[test]
-fn a_missing_role_is_told_and_takes_effect_when_it_comes() {
+fn a_missing_role_is_reported_and_takes_effect_when_created() {
     let mut policy = Policy::default();
     let alice = json!([{"kind": "User", "name": "alice"}]);
     policy.put("rolebindings", binding("n", "a", ("Role", "gone"), alice.clone()));

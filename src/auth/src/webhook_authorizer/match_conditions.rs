@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_told_with_its_place() {
+    fn invalid_conditions_are_reported_with_their_place() {
         let (_, errors) = conditions(&["", "request.user", "request.nope == ''", "1 == 1", "1 == 1"]);
         let at = |index: usize| format!("webhook.matchConditions[{index}].expression");
         assert_eq!(errors[0], format!("{}: Required value", at(0)));

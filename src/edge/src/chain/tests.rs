@@ -22,7 +22,7 @@ use trireme_registry::{PublishedSurface, request::UserInfo};
 
 use trireme_http::server::ServerLifecycle;
 
-use crate::{exchange::CurrentExchange, state::ChainState};
+use crate::{exchange::CurrentExchange, state::ChainState, watch_counts::WatchCounts};
 
 mod audit;
 mod slow_requests;
@@ -110,6 +110,7 @@ impl Fixture {
                 )
                 .expect("its actors start"),
             ),
+            watches: WatchCounts::default(),
             surface: PublishedSurface::default(),
             lifecycle: ServerLifecycle::new(),
             anonymous: AnonymousAuth::everywhere(true),
@@ -201,7 +202,7 @@ async fn only_the_public_paths_answer_without_credentials() {
 }
 
 #[actix_web::test]
-async fn without_credentials_nothing_is_served_if_nobody_is_no_user() {
+async fn requests_without_credentials_are_refused_if_anonymous_ones_are_off() {
     let mut fixture = Fixture::new();
     fixture.state.anonymous = AnonymousAuth::everywhere(false);
     assert_eq!(fixture.get("/healthz", None).await.code, 401);
@@ -325,7 +326,7 @@ async fn a_timeout_that_is_none_is_refused() {
 }
 
 #[actix_web::test]
-async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
+async fn too_many_requests_get_429_but_masters_are_admitted() {
     let fixture = Fixture::new();
     let _taken = fixture.reading_seat().await;
     let seen = fixture.get("/api/v1/pods", Some("alice")).await;

@@ -19,7 +19,7 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
         return Err(status::resource_not_found());
     };
     match connect.find(&connect_call(call)).await? {
-        Destination::Nobody => Ok(HttpResponse::NoContent().finish()),
+        Destination::Absent => Ok(HttpResponse::NoContent().finish()),
         Destination::Backend => Err(not_implemented(&format!("{}/{name}", info.resource.resource))),
     }
 }

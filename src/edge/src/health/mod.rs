@@ -50,7 +50,7 @@ impl Check {
 #[derive(Clone)]
 struct Notice {
     name: String,
-    tell: Arc<dyn Fn() -> String + Send + Sync>,
+    text: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
 /// The checks of a server. They read published state and never wait.
@@ -101,10 +101,10 @@ impl Health {
 
     /// Adds a line to the reports of `/readyz` that fails nothing.
     #[must_use]
-    pub fn readyz_notice(mut self, name: impl Into<String>, tell: impl Fn() -> String + Send + Sync + 'static) -> Self {
+    pub fn readyz_notice(mut self, name: impl Into<String>, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.notices.push(Notice {
             name: name.into(),
-            tell: Arc::new(tell),
+            text: Arc::new(text),
         });
         self
     }
@@ -143,7 +143,7 @@ impl Health {
         }
         for notice in self.notices.iter().filter(|_| probe == "readyz") {
             // Writing to a string does not fail.
-            let _ = writeln!(report, "[i]{}: {}", notice.name, (notice.tell)());
+            let _ = writeln!(report, "[i]{}: {}", notice.name, (notice.text)());
         }
         let unknown: Vec<String> = excluded
             .iter()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_is_told_and_fails_nothing() {
+    fn a_notice_is_shown_and_fails_nothing() {
         let health = Health::new().readyz_notice("replica-group", || "no quorum".to_owned());
         assert_eq!(
             health.report("readyz", &[]),

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_check_is_told_as_it_is_and_as_it_was() {
+    fn each_check_is_exported_with_its_result_and_its_count() {
         let slis = Slis::default();
         for is_well in [true, true, false] {
             slis.observe("etcd", "readyz", is_well);

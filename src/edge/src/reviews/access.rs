@@ -33,14 +33,14 @@ pub(super) async fn review(
         Some(id) => schema::ordered_json(types, id, metadata),
         None => metadata.to_string(),
     };
-    let faults = accessreviews::validate_subject_access_review(&review, subject, &shown);
-    if !faults.is_empty() {
+    let errors = accessreviews::validate_subject_access_review(&review, subject, &shown);
+    if !errors.is_empty() {
         // kube-apiserver looks for the kind where it is not.
         let kind = GroupKind {
             group: "authorization.k8s.io".into(),
             kind: "".into(),
         };
-        return Err(ApiError::invalid(&kind, "", &faults));
+        return Err(ApiError::invalid(&kind, "", &errors));
     }
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let named = named(spec);

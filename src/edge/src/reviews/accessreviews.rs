@@ -64,8 +64,8 @@ pub(super) fn validate_subject_access_review(
         }
         _ => {}
     }
-    let names_nobody = || text_at(review, "/spec/user").is_empty() && at(review, "/spec/groups").is_none();
-    if subject != ReviewSubject::Own && names_nobody() {
+    let names_no_user = || text_at(review, "/spec/user").is_empty() && at(review, "/spec/groups").is_none();
+    if subject != ReviewSubject::Own && names_no_user() {
         let why = "at least one of user or group must be specified";
         errors.push(Error::invalid_str(&Path::new("spec.user"), "", why));
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_question_about_somebody() {
+    fn a_review_has_one_question_and_one_user() {
         check(ReviewSubject::Own, json!({"spec": {"resourceAttributes": {}}}), &[]);
         check(
             ReviewSubject::Own,
@@ -216,8 +216,8 @@ mod tests {
                 r#"spec.user: Invalid value: "": at least one of user or group must be specified"#,
             ],
         );
-        let somebody = json!({"spec": {"groups": ["g"], "nonResourceAttributes": {}}});
-        check(ReviewSubject::Any, somebody, &[]);
+        let groups_only = json!({"spec": {"groups": ["g"], "nonResourceAttributes": {}}});
+        check(ReviewSubject::Any, groups_only, &[]);
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_ignored_and_told() {
+    fn unparsed_selectors_are_ignored_and_reported() {
         let ignored = |fields: Value, labels: Value| {
             let selectors = json!({"fieldSelector": fields, "labelSelector": labels});
             ignored_selectors(&json!({"spec": {"resourceAttributes": selectors}})).join("; ")

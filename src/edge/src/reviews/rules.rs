@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_limited_is_left_out_and_what_is_missing_is_told() {
+    fn unlimited_rules_are_left_out_and_missing_ones_are_reported() {
         let text = |text: &str| vec![text.to_owned()];
         let rules = Rules {
             resources: vec![ResourceRule {

@@ -65,7 +65,14 @@ pub(super) async fn flow_control(exchange: CurrentExchange, api: EdgeShared, tab
     let dump = match table.as_str() {
         "dump_priority_levels" => FlowDump::PriorityLevels,
         "dump_queues" => FlowDump::Queues,
-        "dump_requests" if exchange.query.flag("includeRequestDetails") => FlowDump::RequestDetails,
+        "dump_requests"
+            if exchange
+                .query
+                .get("includeRequestDetails")
+                .is_some_and(|value| !value.is_empty()) =>
+        {
+            FlowDump::RequestDetails
+        }
         "dump_requests" => FlowDump::Requests,
         _ => return status::page_not_found(),
     };

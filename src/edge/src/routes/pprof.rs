@@ -58,7 +58,7 @@ pub(super) async fn absent(exchange: CurrentExchange, api: EdgeShared) -> HttpRe
     let asked = path.strip_prefix("/debug/pprof/").unwrap_or_default();
     match ABSENT.iter().find(|(name, _)| *name == asked) {
         Some((name, why)) if api.profiler.is_some() => {
-            let text = format!("there is no {name}: {why}; /debug/pprof/ tells what there is\n");
+            let text = format!("there is no {name}: {why}; /debug/pprof/ lists the profiles\n");
             respond::text(StatusCode::NOT_FOUND, text)
         }
         _ => status::page_not_found(),

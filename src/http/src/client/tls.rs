@@ -20,8 +20,8 @@ pub enum Trust {
     System,
     /// Those with a certificate of these CAs, PEM.
     Ca(Vec<u8>),
-    /// Whoever answers: for what made its own certificate, to which nothing secret is sent.
-    Anybody,
+    /// Any server: for those with a certificate of their own making, to which nothing secret is sent.
+    Unverified,
 }
 
 /// A client certificate and its key, PEM.
@@ -131,7 +131,7 @@ fn fingerprint(options: &TlsOptions) -> [u8; 32] {
     let (kind, ca) = match &options.trust {
         Trust::System => ("system", &[][..]),
         Trust::Ca(ca) => ("ca", ca.as_slice()),
-        Trust::Anybody => ("anybody", &[][..]),
+        Trust::Unverified => ("unverified", &[][..]),
     };
     let name = options.server_name.as_deref().unwrap_or_default();
     let (certificate, key) = match &options.identity {
@@ -154,7 +154,7 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, TlsOptionsError> {
     let builder = match &options.trust {
         Trust::System => builder.with_root_certificates(system_roots()?),
         Trust::Ca(ca) => builder.with_root_certificates(roots(ca)?),
-        Trust::Anybody => {
+        Trust::Unverified => {
             let any = Arc::new(AnyCertificate(provider));
             builder.dangerous().with_custom_certificate_verifier(any)
         }
@@ -246,7 +246,7 @@ mod tests {
             key: b"SECRET".to_vec(),
         };
         let options = TlsOptions {
-            trust: Trust::Anybody,
+            trust: Trust::Unverified,
             identity: Some(identity),
             ..TlsOptions::default()
         };
@@ -268,8 +268,8 @@ mod tests {
         };
         assert_eq!(with(Trust::Ca(Vec::new()), None), Some(TlsOptionsError::Ca));
         assert_eq!(with(Trust::Ca(b"no PEM".to_vec()), None), Some(TlsOptionsError::Ca));
-        let name = with(Trust::Anybody, Some("a b"));
+        let name = with(Trust::Unverified, Some("a b"));
         assert_eq!(name, Some(TlsOptionsError::ServerName("a b".to_owned())));
-        assert_eq!(with(Trust::Anybody, Some("a.example")), None);
+        assert_eq!(with(Trust::Unverified, Some("a.example")), None);
     }
 }

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_flush_is_told_by_what_comes_next() {
+    async fn a_failed_flush_is_reported_by_the_next_read_or_write() {
         let (near, far) = duplex(1024);
         let mut stream = Corked::new(near);
         stream.write_all(b"lost").await.unwrap();

@@ -150,10 +150,10 @@ where
         workers.push(inbox);
     }
     let accepting = accept::run(listener, workers, lifecycle.clone(), config.limits.pending_handshakes);
-    let (told, watch_grace, stages) = (Arc::clone(&open), config.watch_grace, lifecycle.clone());
+    let (connections, watch_grace, stages) = (Arc::clone(&open), config.watch_grace, lifecycle.clone());
     let watches_end = async move {
         stages.stopping().cancelled().await;
-        told.end_watches(watch_grace).await;
+        connections.end_watches(watch_grace).await;
     };
     let both = async { tokio::join!(accepting, watches_end).0 };
     threads.push(spawn("http-accept".to_owned(), || both)?);

@@ -118,8 +118,8 @@ async fn other_tls_settings_have_connections_of_their_own() {
     };
     let tls = Some(ClientTls::new(&options).expect("is a certificate"));
     for _ in 0..2 {
-        let nobody = client.send(get(&server, "/whoami")).await.expect("an answer");
-        assert_eq!(text(nobody).await, "nobody");
+        let anonymous = client.send(get(&server, "/whoami")).await.expect("an answer");
+        assert_eq!(text(anonymous).await, "anonymous");
         let call = OutboundCall {
             tls: tls.clone(),
             ..get(&server, "/whoami")
@@ -146,11 +146,11 @@ async fn only_servers_that_are_trusted_are_spoken_to() {
         assert!(matches!(error, ClientError::Handshake { .. }), "{error}");
         assert!(error.surely_not_processed());
     }
-    let anybody = TlsOptions {
-        trust: Trust::Anybody,
+    let unverified = TlsOptions {
+        trust: Trust::Unverified,
         ..TlsOptions::default()
     };
-    let response = client.send(with(anybody)).await.expect("an answer");
+    let response = client.send(with(unverified)).await.expect("an answer");
     assert_eq!(text(response).await, "GET /hello");
 }
 
@@ -454,7 +454,7 @@ async fn a_single_connection_is_used_without_a_pool() {
 }
 
 #[tokio::test]
-async fn nobody_listens_is_told_as_that() {
+async fn a_refused_connection_is_reported_as_such() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
@@ -462,7 +462,7 @@ async fn nobody_listens_is_told_as_that() {
         Endpoint::parse(&address).expect("is one"),
         request(Method::GET, "/", OutboundBody::empty()),
     );
-    let error = client().send(call).await.expect_err("nobody listens");
+    let error = client().send(call).await.expect_err("nothing listens");
     let refused = |source: &io::Error| source.kind() == io::ErrorKind::ConnectionRefused;
     assert!(
         matches!(&error, ClientError::Connect { source, .. } if refused(source)),

@@ -133,7 +133,7 @@ async fn the_next_request_of_an_open_connection_is_answered_after_the_stop() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_answers_whoever_comes_until_nothing_runs() {
+async fn a_stopping_server_answers_new_requests_until_none_is_running() {
     let server = patient().await;
     let mut busy = server.client("http/1.1").await.expect("connects");
     let slow = busy.begin(get("/wait"));

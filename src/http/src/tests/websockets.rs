@@ -153,7 +153,7 @@ async fn a_message_too_large_ends_the_stream_with_its_reason() {
 }
 
 #[tokio::test]
-async fn sockets_are_told_that_the_server_goes_away() {
+async fn websockets_get_a_close_frame_when_the_server_stops() {
     let server = Server::start().await;
     let mut socket = open(&server, "/socket").await;
     server.gate.wait_for_arrivals(1).await;

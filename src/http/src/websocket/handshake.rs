@@ -99,8 +99,8 @@ fn is_url(origin: &str) -> bool {
 }
 
 impl Refused {
-    /// Tells the client which version is spoken here, if that is why it is refused.
-    pub fn tell(self, response: &mut HttpResponse) {
+    /// Sets the header with the supported version, if that is the reason of the refusal.
+    pub fn set_headers(self, response: &mut HttpResponse) {
         if self == Self::Version {
             let version = header::HeaderValue::from_static(PREFERRED_VERSION);
             response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, version);
@@ -158,12 +158,15 @@ mod tests {
         for good in [("Origin", "https://console.example"), ("Sec-WebSocket-Version", "8")] {
             assert_eq!(refusal(good.0, good.1), None, "{good:?}");
         }
-        let told = |refused: Refused| {
+        let has_version_header = |refused: Refused| {
             let mut response = HttpResponse::BadRequest().finish();
-            refused.tell(&mut response);
+            refused.set_headers(&mut response);
             response.headers().contains_key(header::SEC_WEBSOCKET_VERSION)
         };
-        assert_eq!((told(Refused::Version), told(Refused::Key)), (true, false));
+        assert_eq!(
+            (has_version_header(Refused::Version), has_version_header(Refused::Key)),
+            (true, false)
+        );
     }
 
     #[test]

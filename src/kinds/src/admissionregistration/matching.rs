@@ -183,13 +183,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subresources_are_told_once() {
+    fn subresources_are_reported_once() {
         let mut errors = ErrorList::new();
         let rule = json!({ "resources": ["a/*", "", "a/*", "a/b", "*/b", "c/b"] });
         validate_resources(&rule, &Path::new("resources"), &mut errors);
-        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "resources[1]: Required value",
                 r#"resources[2]: Invalid value: "a/*": if 'a/*' is present, must not specify a/*"#,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_told_of_as_go_does() {
+    fn invalid_urls_are_worded_as_in_go() {
         let cases = [
             ("10.0.0.1:443/x", "first path segment in URL cannot contain colon"),
             (":x", "missing protocol scheme"),

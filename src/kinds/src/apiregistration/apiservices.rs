@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn mismatches_are_reported() {
         let spec = json!({
             "group": "g.example", "version": "v1", "groupPriorityMinimum": 20001, "versionPriority": 1001,
             "caBundle": "eA==", "insecureSkipTLSVerify": true, "service": { "namespace": "", "name": "", "port": 0 },

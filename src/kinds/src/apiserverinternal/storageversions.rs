@@ -249,7 +249,7 @@ mod tests {
         let old = trial
             .create(named("apps.deployments", json!({})))
             .expect("a valid object");
-        let told = |status: Value| {
+        let refusal = |status: Value| {
             let mut body = old.clone();
             body["status"] = status;
             trial.status_body(&old, body).map(drop).unwrap_err()
@@ -257,14 +257,14 @@ mod tests {
         let server =
             |encoding: &str| json!({"apiServerID": "a", "encodingVersion": encoding, "decodableVersions": ["v1"]});
         assert_eq!(
-            told(json!({"commonEncodingVersion": "v1", "storageVersions": [server("v9")]})),
+            refusal(json!({"commonEncodingVersion": "v1", "storageVersions": [server("v9")]})),
             [
                 "status.storageVersions[0].decodableVersions: Invalid value: [\"v1\"]: decodableVersions must include encodingVersion v9",
                 "status.commonEncodingVersion: Invalid value: \"v1\": the actual common encoding version is v9",
             ]
         );
         assert_eq!(
-            told(json!({"storageVersions": [server("v1")]})),
+            refusal(json!({"storageVersions": [server("v1")]})),
             ["status.commonEncodingVersion: Invalid value: null: the common encoding version is v1"]
         );
         assert_eq!(storage_version_name("apps.deployments"), Vec::<String>::new());

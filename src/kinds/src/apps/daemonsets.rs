@@ -295,13 +295,13 @@ mod tests {
             let annotations = json!({ TEMPLATE_GENERATION: given });
             <DaemonSets as Default>::default().conversion_error(&json!({ "metadata": { "annotations": annotations } }))
         };
-        let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
+        let message = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
         assert_eq!(error("-3"), None);
-        assert_eq!(error("x"), told(r#""x": invalid syntax"#));
-        assert_eq!(error(""), told(r#""": invalid syntax"#));
+        assert_eq!(error("x"), message(r#""x": invalid syntax"#));
+        assert_eq!(error(""), message(r#""": invalid syntax"#));
         assert_eq!(
             error("9223372036854775808"),
-            told(r#""9223372036854775808": value out of range"#)
+            message(r#""9223372036854775808": value out of range"#)
         );
         assert_eq!(<DaemonSets as Default>::default().conversion_error(&json!({})), None);
     }

@@ -271,9 +271,9 @@ mod tests {
         };
         assert_eq!(error("2"), None);
         assert_eq!(error(""), None, "as if it were not there");
-        let told = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
+        let message = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
                     \"x\": invalid syntax";
-        assert_eq!(error("x").as_deref(), Some(told));
+        assert_eq!(error("x").as_deref(), Some(message));
     }
 
     #[test]

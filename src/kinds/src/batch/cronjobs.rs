@@ -304,8 +304,8 @@ mod tests {
     fn old_schedules_with_zones_are_warned_of() {
         let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let old = trial.decode(cron_job(&json!({ "schedule": "TZ=UTC 0 0 * * *" })));
-        let told = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+        let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                     https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
-        assert_eq!(trial.warnings(&old, Some(&old)), [told]);
+        assert_eq!(trial.warnings(&old, Some(&old)), [warning]);
     }
 }

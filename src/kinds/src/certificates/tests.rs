@@ -82,7 +82,7 @@ fn signers_are_looked_at_part_by_part() {
 }
 
 #[test]
-fn unknown_usages_come_before_those_told_twice() {
+fn unknown_usages_come_before_duplicate_ones() {
     let unknown = |at: usize| format!("spec.usages[{at}]: Unsupported value: \"u\": supported values: ");
     let errors = trial().errors(request(json!({ "usages": ["u", "any", "any", "u"] })));
     let [first, second, rest @ ..] = errors.as_slice() else {
@@ -184,7 +184,7 @@ fn the_status_does_not_reword_decisions() {
         .patch_part("approval", &old, &conditions("first"))
         .expect("it may be approved");
     let status = conditions("second")["status"].clone();
-    let told = trial().status(&approved, status).expect("a valid status");
-    let messages = ["0", "1"].map(|at| text_at(&told, &format!("/status/conditions/{at}/message")).to_owned());
+    let stored = trial().status(&approved, status).expect("a valid status");
+    let messages = ["0", "1"].map(|at| text_at(&stored, &format!("/status/conditions/{at}/message")).to_owned());
     assert_eq!(messages, ["first", "second"]);
 }

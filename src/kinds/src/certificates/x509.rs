@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_request_is_told_of_as_go_does() {
+    fn invalid_requests_are_worded_as_in_go() {
         let parameters = "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> \
                           stringType:0 timeType:0 set:false omitEmpty:false}";
         let mismatch = |found: &str, name: &str| {

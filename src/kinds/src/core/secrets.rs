@@ -241,7 +241,7 @@ mod tests {
         MEUCIHDn3qMIFSaQodTCJy6SiUZWH2b6YyNjvgIxQwT5GhDfAiEA7GiMn+5/oVLcjrwmqkXa8fpFYppCbg0fcTZ5Q9zHiB4=";
 
     #[test]
-    fn pairs_that_cannot_be_read_are_told_of() {
+    fn unreadable_pairs_are_reported() {
         let block = |kind: &str, content: &str| format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n");
         let error = |certificate: &str, key: &str| {
             let (certificate, key) = (block(CERTIFICATE, certificate), block("PRIVATE KEY", key));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_which_a_half_is_missing_are_told_of() {
+    fn pairs_with_a_missing_half_are_reported() {
         let block = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n");
         let (certificate, key) = (block("CERTIFICATE"), block("RSA PRIVATE KEY"));
         let other = block("PUBLIC KEY");

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_of_before_endpoints() {
+    fn ports_are_reported_before_endpoints() {
         let slice = json!({
             "metadata": { "name": "a" },
             "addressType": "IPv4",

@@ -127,10 +127,10 @@ mod tests {
         assert_eq!(patched["status"], json!({}));
         body["metadata"]["labels"] = json!({ "a": "b" });
         body["spec"]["cidrs"] = json!(["10.1.0.0/24"]);
-        let told = trial.status_body(&created, body).expect("a valid status");
-        assert_eq!(told["status"]["conditions"][0]["status"], "True");
-        assert_eq!(told["metadata"].get("labels"), None);
-        assert_eq!(told["spec"], created["spec"]);
+        let written = trial.status_body(&created, body).expect("a valid status");
+        assert_eq!(written["status"]["conditions"][0]["status"], "True");
+        assert_eq!(written["metadata"].get("labels"), None);
+        assert_eq!(written["spec"], created["spec"]);
     }
 
     #[test]

@@ -130,9 +130,9 @@ mod tests {
     fn old_labels_of_nodes_are_warned_of() {
         let nodes = json!({ "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64" });
         let class = json!({ "handler": "h", "scheduling": { "nodeSelector": nodes } });
-        let told = "scheduling.nodeSelector: deprecated since v1.14; use \"kubernetes.io/os\" instead";
+        let warning = "scheduling.nodeSelector: deprecated since v1.14; use \"kubernetes.io/os\" instead";
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
-        assert_eq!(trial.warnings(&class, None), [told]);
+        assert_eq!(trial.warnings(&class, None), [warning]);
         assert!(RuntimeClasses.allow_create_on_update());
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_disruption_is_told_of() {
+    fn the_last_disruption_is_reported() {
         let mut last = budget(json!({
             "observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1,
         }));
@@ -193,8 +193,8 @@ mod tests {
         for (status, reason, cause) in cases {
             let error = charge(&mut budget(status.clone()), "p", now()).expect_err("there is none");
             let details = error.details.unwrap_or_default();
-            let told = details.causes.first().map_or("", |cause| cause.message.as_str());
-            assert_eq!((error.reason, told), (reason, cause), "{status}");
+            let message = details.causes.first().map_or("", |cause| cause.message.as_str());
+            assert_eq!((error.reason, message), (reason, cause), "{status}");
         }
     }
 

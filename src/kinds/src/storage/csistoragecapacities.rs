@@ -103,12 +103,12 @@ mod tests {
             "matchLabels": { "beta.kubernetes.io/os": "linux" },
             "matchExpressions": [{ "key": "failure-domain.beta.kubernetes.io/zone", "operator": "Exists" }],
         });
-        let told = [
+        let warnings = [
             "nodeTopology.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; use \
              \"topology.kubernetes.io/zone\" instead",
             "nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use \"kubernetes.io/os\" instead",
         ];
         let trial = Trial::new("storage.k8s.io", "csistoragecapacities", kind());
-        assert_eq!(trial.warnings(&json!({ "nodeTopology": nodes }), None), told);
+        assert_eq!(trial.warnings(&json!({ "nodeTopology": nodes }), None), warnings);
     }
 }

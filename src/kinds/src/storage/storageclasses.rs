@@ -243,9 +243,9 @@ mod tests {
     fn old_labels_of_nodes_are_warned_of() {
         let expressions = json!([{ "key": "beta.kubernetes.io/os", "values": ["linux"] }]);
         let class = json!({ "provisioner": "p", "allowedTopologies": [{ "matchLabelExpressions": expressions }] });
-        let told = "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use \"kubernetes.io/os\" \
+        let warning = "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use \"kubernetes.io/os\" \
                     instead";
         let trial = Trial::new("storage.k8s.io", "storageclasses", kind());
-        assert_eq!(trial.warnings(&class, None), [told]);
+        assert_eq!(trial.warnings(&class, None), [warning]);
     }
 }

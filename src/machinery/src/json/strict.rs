@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_what_is_within_an_unknown_field() {
+    fn nothing_is_reported_below_an_unknown_field() {
         assert_eq!(
             texts(r#"{"a":{"b":1,"b":2},"a":3,"d":1,"d":2}"#, &["a.b", "a", "d"], &["a"]),
             ["unknown field \"a\"", "duplicate field \"d\""]

@@ -10,7 +10,7 @@ fn error(input: &str) -> String {
 }
 
 #[test]
-fn errors_are_told_in_the_words_of_go() {
+fn errors_are_worded_as_in_go() {
     let cases = r#"
         { => unexpected end of JSON input
         [1, => unexpected end of JSON input

@@ -31,11 +31,11 @@ pub fn update_owned(
         FieldComparison::of(versions.node(&id.version), old, new).only(|fields| versions.changeable(fields));
     let changed = comparison.modified.union(comparison.added);
     let owned = stripped(changed.clone());
-    let nobodys = changed.clone().difference(&owned);
+    let unowned = changed.clone().difference(&owned);
     for entry in &*list {
         let fields = entry.get("fieldsV1")?;
         let is_unmoved = match is_by(entry, id) {
-            true => has_all(fields, &owned) && !has_any(fields, &nobodys),
+            true => has_all(fields, &owned) && !has_any(fields, &unowned),
             false => !has_any(fields, &changed),
         };
         if !is_unmoved || has_any(fields, &comparison.removed) {

@@ -182,7 +182,7 @@ fn applies_conflict_share_and_prune() {
     let mine = json!({"data": {"a": "1", "b": "2"}, "ports": [{"port": 80}]});
     let live = one
         .apply(&mut managers, &json!({}), &mine, "mine")
-        .expect("nobody else");
+        .expect("no other manager");
     assert_eq!(live, mine);
     let other = one.apply(&mut managers, &live, &json!({"data": {"a": "2"}}), "yours");
     let error = ApiError::from(other.expect_err("a is mine"));

@@ -182,9 +182,9 @@ impl Managers {
     }
 }
 
-/// The fields of the metadata that nobody owns.
-static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
-    let mut nobodys = FieldSet::default();
+/// The fields of the metadata without an owner.
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    let mut unowned = FieldSet::default();
     for path in [
         "apiVersion",
         "kind",
@@ -199,12 +199,12 @@ static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
         "metadata.managedFields",
         "metadata.resourceVersion",
     ] {
-        nobodys.insert(&PathElement::dotted(path));
+        unowned.insert(&PathElement::dotted(path));
     }
-    nobodys
+    unowned
 });
 
 /// The fields without those of the metadata that have no owner.
 pub(super) fn stripped(fields: FieldSet) -> FieldSet {
-    fields.difference(&NOBODYS)
+    fields.difference(&UNOWNED)
 }

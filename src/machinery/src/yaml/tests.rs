@@ -105,7 +105,7 @@ fn keys_become_text() {
 }
 
 #[test]
-fn duplicates_are_told_by_line_and_the_last_wins() {
+fn duplicates_are_reported_by_line_and_the_last_wins() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  extra: 1\ndata:\n  a: \"1\"\n  a: \"2\"\n1: x\n1: y\n";
     let decoded = decode(text.as_bytes()).expect("valid");
     assert_eq!(decoded.value["data"]["a"], "2");
@@ -155,7 +155,7 @@ fn anchors_and_merges_are_resolved_within_bounds() {
 }
 
 #[test]
-fn errors_are_told_in_the_words_of_kubernetes() {
+fn errors_are_worded_as_in_kubernetes() {
     for (text, expected) in [
         ("a: [", "yaml: line 1: did not find expected node content"),
         ("a: b: c", "yaml: mapping values are not allowed in this context"),

@@ -168,9 +168,9 @@ async fn dump_event(store: &EmbeddedStore, event: &Event) -> Result<(), StorageE
     let Event::Put { entry, .. } = event else {
         return say(&format!(r#"{{"line":"event","key":"{key}","revision":{revision}}}"#));
     };
-    let told = hash(&entry.value);
+    let hash_text = hash(&entry.value);
     say(&format!(
-        r#"{{"line":"event","key":"{key}","revision":{revision},"hash":"{told}"}}"#
+        r#"{{"line":"event","key":"{key}","revision":{revision},"hash":"{hash_text}"}}"#
     ))?;
     if let (Some(found), _) = store.get(key, Some(revision)).await? {
         let (revision, found_hash) = (found.mod_revision, hash(&found.value));

@@ -52,7 +52,7 @@ pub(super) async fn compacting_again_fails(s: Subject) {
 pub(super) async fn horizon_is_known(s: Subject) {
     let one = s.create("a", "1").await;
     let two = s.update("a", "2", one).await;
-    assert!(s.compacted() <= one, "nobody has compacted this");
+    assert!(s.compacted() <= one, "this is not compacted");
     s.compact(one).await.expect("the store compacts");
     assert_eq!(s.compacted(), one);
     assert!(s.compact(one).await.is_err());
@@ -82,7 +82,7 @@ pub(super) async fn watch_from_before_fails_and_from_the_horizon_works(s: Subjec
     }
     let mut watch = s.watch_from(two).await;
     let events = watch.events(2).await;
-    assert_eq!(s.told(&events), [format!("a=3@{three}"), format!("a-@{four}")]);
+    assert_eq!(s.described(&events), [format!("a=3@{three}"), format!("a-@{four}")]);
     let previous = events
         .iter()
         .map(|event| event.previous().expect("not compacted").mod_revision);
@@ -93,8 +93,8 @@ pub(super) async fn open_watch_goes_on(s: Subject) {
     let one = s.create("a", "1").await;
     let mut watch = s.watch_from(one).await;
     let two = s.update("a", "2", one).await;
-    assert_eq!(s.told(&watch.events(1).await), [format!("a=2@{two}")]);
+    assert_eq!(s.described(&watch.events(1).await), [format!("a=2@{two}")]);
     s.compact(two).await.expect("the store compacts");
     let three = s.update("a", "3", two).await;
-    assert_eq!(s.told(&watch.events(1).await), [format!("a=3@{three}")]);
+    assert_eq!(s.described(&watch.events(1).await), [format!("a=3@{three}")]);
 }

@@ -21,7 +21,7 @@ async fn race(s: &Subject, compare: Compare) -> (Vec<(String, Revision)>, usize)
         match racer.expect("no racer fails") {
             (value, WriteOutcome::Committed(revision)) => winners.push((value, revision)),
             (_, WriteOutcome::Conflict(current)) => {
-                assert!(current.is_some(), "a loser is told of the winner");
+                assert!(current.is_some(), "a loser gets the winner's entry");
                 losers += 1;
             }
         }

@@ -61,7 +61,7 @@ pub(super) async fn deposed_holder_changes_nothing(s: Subject) {
     assert_eq!(s.read_index().await, Ok(before), "what is refused takes no revision");
 }
 
-pub(super) async fn fence_is_told_before_a_conflict(s: Subject) {
+pub(super) async fn fence_is_reported_before_a_conflict(s: Subject) {
     let held = s.create("fence", "1").await;
     let there = s.create("a", "old").await;
     s.update("fence", "2", held).await;
@@ -76,7 +76,7 @@ pub(super) async fn fence_is_told_before_a_conflict(s: Subject) {
     }
 }
 
-pub(super) async fn conflict_behind_a_fence_is_told(s: Subject) {
+pub(super) async fn conflict_behind_a_fence_is_reported(s: Subject) {
     let held = s.create("fence", "1").await;
     let there = s.create("a", "old").await;
     for conflict in [
@@ -93,7 +93,7 @@ pub(super) async fn conflict_behind_a_fence_is_told(s: Subject) {
     assert_eq!(missing, Ok(WriteOutcome::Conflict(None)));
 }
 
-pub(super) async fn removed_fence_holds_nobody_back_but_its_holder(s: Subject) {
+pub(super) async fn removed_fence_stops_only_its_holder(s: Subject) {
     let held = s.create("fence", "1").await;
     s.remove("fence", held).await;
     let refused = s.fenced_put("a", Compare::Absent, s.fence(held)).await;

@@ -60,7 +60,7 @@ pub(super) async fn revocation_deletes_at_one_revision(s: Subject) {
     let before = s.create("stays", "1").await;
     s.revoke_lease(lease).await.expect("the lease is revoked");
     assert_eq!(s.shown(&s.page(|_| {}).await), ["stays=1"]);
-    let mut events = s.told(&s.watch_from(before).await.events(3).await);
+    let mut events = s.described(&s.watch_from(before).await.events(3).await);
     events.sort_unstable();
     let gone = before + 1;
     assert_eq!(

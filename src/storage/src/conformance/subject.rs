@@ -121,14 +121,14 @@ impl Subject {
     }
 
     /// `name=value@revision` for a put, `name-@revision` for a deletion.
-    pub(super) fn told(&self, events: &[Event]) -> Vec<String> {
-        let tell = |event: &Event| match event {
+    pub(super) fn described(&self, events: &[Event]) -> Vec<String> {
+        let describe = |event: &Event| match event {
             Event::Put { entry, .. } => {
                 format!("{}={}@{}", self.name(&entry.key), text(entry), entry.mod_revision)
             }
             Event::Delete { key, revision, .. } => format!("{}-@{revision}", self.name(key)),
         };
-        events.iter().map(tell).collect()
+        events.iter().map(describe).collect()
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) async fn past_is_replayed(s: Subject) {
     let mut watch = s.watch_from(start).await;
     let events = watch.events(4).await;
     assert_eq!(
-        s.told(&events),
+        s.described(&events),
         [
             format!("a=1@{a}"),
             format!("b=1@{b}"),
@@ -35,7 +35,7 @@ pub(super) async fn from_now_on_only_new_changes(s: Subject) {
     let a = s.create("a", "1").await;
     let mut watch = s.watch_from(newest(&s).await).await;
     let a2 = s.update("a", "2", a).await;
-    assert_eq!(s.told(&watch.events(1).await), [format!("a=2@{a2}")]);
+    assert_eq!(s.described(&watch.events(1).await), [format!("a=2@{a2}")]);
 }
 
 pub(super) async fn events_carry_the_previous_entry(s: Subject) {
@@ -71,7 +71,7 @@ pub(super) async fn future_revision_waits_for_it(s: Subject) {
     let a2 = s.update("a", "2", a).await;
     let a3 = s.update("a", "3", a2).await;
     let a4 = s.update("a", "4", a3).await;
-    assert_eq!(s.told(&watch.events(1).await), [format!("a=4@{a4}")]);
+    assert_eq!(s.described(&watch.events(1).await), [format!("a=4@{a4}")]);
 }
 
 pub(super) async fn other_keys_are_left_out(s: Subject) {
@@ -92,10 +92,10 @@ pub(super) async fn every_revision_can_be_resumed_from(s: Subject) {
     for step in 1..10 {
         at = s.update("a", &step.to_string(), at).await;
     }
-    let all = s.told(&s.watch_from(start).await.events(10).await);
+    let all = s.described(&s.watch_from(start).await.events(10).await);
     for (seen, after) in (start..at).enumerate() {
         let rest = s.watch_from(after).await.events(10 - seen).await;
-        assert_eq!(s.told(&rest), all[seen..]);
+        assert_eq!(s.described(&rest), all[seen..]);
     }
 }
 
@@ -111,21 +111,21 @@ async fn eight_writers(s: &Subject, each: usize) -> Vec<Revision> {
             revisions
         })
     });
-    let told = join_all(writers)
+    let revisions = join_all(writers)
         .await
         .into_iter()
         .flat_map(|writer| writer.expect("no writer fails"));
-    let mut told: Vec<_> = told.collect();
-    told.sort_unstable();
-    told
+    let mut revisions: Vec<_> = revisions.collect();
+    revisions.sort_unstable();
+    revisions
 }
 
 pub(super) async fn eight_writers_without_gap_or_duplicate(s: Subject) {
     let mut watch = s.watch_from(newest(&s).await).await;
-    let told = eight_writers(&s, 40).await;
+    let written = eight_writers(&s, 40).await;
     let seen: Vec<_> = watch.events(320).await.iter().map(Event::revision).collect();
-    assert_eq!(seen, told);
-    assert_eq!(told.iter().collect::<HashSet<_>>().len(), 320);
+    assert_eq!(seen, written);
+    assert_eq!(written.iter().collect::<HashSet<_>>().len(), 320);
 }
 
 pub(super) async fn past_and_live_join_while_writes_go_on(s: Subject) {
@@ -141,7 +141,7 @@ pub(super) async fn past_and_live_join_while_writes_go_on(s: Subject) {
         let mut watch = s.watch_from(start).await;
         seen.push(watch.events(320).await.iter().map(Event::revision).collect());
     }
-    let told = writers.await.expect("no writer fails");
+    let written = writers.await.expect("no writer fails");
     seen.push(
         s.watch_from(start)
             .await
@@ -152,8 +152,8 @@ pub(super) async fn past_and_live_join_while_writes_go_on(s: Subject) {
             .collect(),
     );
     assert!(
-        seen.iter().all(|revisions| *revisions == told),
-        "every watch told of every write, in order"
+        seen.iter().all(|revisions| *revisions == written),
+        "every watch got every write, in order"
     );
 }
 

@@ -268,15 +268,15 @@ async fn a_key_that_was_exchanged_under_its_name_is_found_behind_the_new_one() {
 }
 
 #[tokio::test]
-async fn what_no_provider_can_read_is_told_with_the_reason() {
+async fn values_no_provider_can_read_are_reported_with_the_reason() {
     let gcm = |byte| Provider::AesGcm(vec![key("k", byte, 32)]);
     let bench = Bench::new(vec![rule(&["secrets"], vec![gcm(1)])]);
     bench.put(SECRET, "text").await;
     let raw = bench.raw_value(SECRET).await;
     let reason = async |place: &str, stored: &[u8]| {
         put(&*bench.raw, place, stored).await;
-        let told = value(&bench.store, place).await;
-        let reason = told.strip_prefix(UNDECRYPTED_PREFIX).expect("it cannot be read");
+        let stored = value(&bench.store, place).await;
+        let reason = stored.strip_prefix(UNDECRYPTED_PREFIX).expect("it cannot be read");
         String::from_utf8(reason.to_vec()).expect("text")
     };
     let moved = reason("/registry/secrets/default/other", &raw).await;

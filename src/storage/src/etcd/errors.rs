@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn etcds_answers_are_told_apart() {
+    fn etcds_answers_are_distinguished() {
         let refused = |error| EtcdFailure::Refused(error);
         let failed = |text: &str| EtcdFailure::Refused(StorageError::Failed(text.to_owned()));
         assert_eq!(

@@ -45,7 +45,7 @@ pub(super) struct Sessions {
 struct EtcdSession {
     lease: LeaseId,
     opened: Instant,
-    slots: Mutex<Slots>,
+    idempotency_keys: Mutex<Slots>,
 }
 
 /// No more idempotency keys than writes were ever under way at a time.
@@ -68,21 +68,24 @@ impl Sessions {
     /// An idempotency key of the session in use. Opens one if there is none; the others wait for that.
     pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<IdempotencyKey, EtcdFailure> {
         if let Some(session) = self.in_use() {
-            return Ok(session.slot());
+            return Ok(session.idempotency_key());
         }
         let _opening = self.opening.lock().await;
         if let Some(session) = self.in_use() {
-            return Ok(session.slot());
+            return Ok(session.idempotency_key());
         }
         let session = Arc::new(EtcdSession::open(endpoints, deadline).await?);
         *self.current() = Some(session.clone());
-        Ok(session.slot())
+        Ok(session.idempotency_key())
     }
 
-    /// Takes no more slots of the session that this one is of: etcd does not know it any more.
-    pub(super) fn forget(&self, slot: &IdempotencyKey) {
+    /// Takes no more idempotency keys of the session that this one is of: etcd does not know it any more.
+    pub(super) fn forget(&self, idempotency_key: &IdempotencyKey) {
         let mut current = self.current();
-        if current.as_ref().is_some_and(|session| session.lease == slot.lease()) {
+        if current
+            .as_ref()
+            .is_some_and(|session| session.lease == idempotency_key.lease())
+        {
             *current = None;
         }
     }
@@ -109,17 +112,17 @@ impl EtcdSession {
         Ok(Self {
             lease: granted.await?.value.id(),
             opened,
-            slots: Mutex::default(),
+            idempotency_keys: Mutex::default(),
         })
     }
 
-    fn slot(self: Arc<Self>) -> IdempotencyKey {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, revision) = slots.idle.pop().unwrap_or_else(|| {
-            slots.made += 1;
-            (slots.made, 0)
+    fn idempotency_key(self: Arc<Self>) -> IdempotencyKey {
+        let mut idempotency_keys = self.idempotency_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, revision) = idempotency_keys.idle.pop().unwrap_or_else(|| {
+            idempotency_keys.made += 1;
+            (idempotency_keys.made, 0)
         });
-        drop(slots);
+        drop(idempotency_keys);
         IdempotencyKey {
             key: format!("{ROOT}{:x}/{number}", self.lease),
             session: self,
@@ -146,8 +149,12 @@ impl IdempotencyKey {
 
     /// The write's fate is known and the idempotency key's revision is this: the next write may have it.
     pub(super) fn give_back(self, revision: Revision) {
-        let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.idle.push((self.number, revision));
+        let mut idempotency_keys = self
+            .session
+            .idempotency_keys
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        idempotency_keys.idle.push((self.number, revision));
     }
 }
 
@@ -159,22 +166,22 @@ mod tests {
         Arc::new(EtcdSession {
             lease: 0x1f,
             opened: Instant::now(),
-            slots: Mutex::default(),
+            idempotency_keys: Mutex::default(),
         })
     }
 
     #[test]
     fn a_slot_serves_one_write_at_a_time() {
         let session = session();
-        let (one, two) = (session.clone().slot(), session.clone().slot());
+        let (one, two) = (session.clone().idempotency_key(), session.clone().idempotency_key());
         assert_eq!((one.key(), one.revision()), ("/trireme/writes/1f/1", 0));
         assert_eq!(two.key(), "/trireme/writes/1f/2");
         one.give_back(7);
-        let again = session.clone().slot();
+        let again = session.clone().idempotency_key();
         assert_eq!((again.key(), again.revision()), ("/trireme/writes/1f/1", 7));
         drop(two);
         assert_eq!(
-            session.slot().key(),
+            session.idempotency_key().key(),
             "/trireme/writes/1f/3",
             "the fate of the second's write is unknown"
         );

@@ -81,7 +81,7 @@ struct TransactionReply {
 struct ElseBranch {
     key: Option<KeyValue>,
     fence: Revision,
-    slot: Option<KeyValue>,
+    idempotency_key: Option<KeyValue>,
 }
 
 impl EtcdStore {
@@ -89,25 +89,25 @@ impl EtcdStore {
     pub(super) async fn commit(&self, write: &EtcdWrite<'_>) -> Result<WriteOutcome, StorageError> {
         let deadline = self.endpoints.deadline();
         let deletes = matches!(write.then, Then::Delete);
-        let mut slot = self.slot(deletes, deadline).await?;
+        let mut idempotency_key = self.idempotency_key(deletes, deadline).await?;
         let mut may_reopen = true;
         loop {
-            let failure = match self.send(write, slot.as_ref(), deadline).await {
-                Ok(reply) => return write.judge(slot, reply),
+            let failure = match self.send(write, idempotency_key.as_ref(), deadline).await {
+                Ok(reply) => return write.judge(idempotency_key, reply),
                 Err(failure) => failure,
             };
-            slot = match (failure, slot) {
+            idempotency_key = match (failure, idempotency_key) {
                 // It is the session's lease that etcd does not know, or the caller's.
                 (EtcdFailure::Refused(StorageError::LeaseNotFound), Some(lost)) if may_reopen => {
                     may_reopen = false;
                     self.sessions.forget(&lost);
-                    self.slot(deletes, deadline).await?
+                    self.idempotency_key(deletes, deadline).await?
                 }
                 (EtcdFailure::Refused(StorageError::Full(_)), Some(_)) if deletes => None,
-                (failure, slot) => {
-                    if let Some(slot) = slot.filter(|_| !failure.leaves_open()) {
-                        let unmoved = slot.revision();
-                        slot.give_back(unmoved);
+                (failure, idempotency_key) => {
+                    if let Some(idempotency_key) = idempotency_key.filter(|_| !failure.leaves_open()) {
+                        let unmoved = idempotency_key.revision();
+                        idempotency_key.give_back(unmoved);
                     }
                     return Err(self.explain(failure, true).await);
                 }
@@ -115,10 +115,10 @@ impl EtcdStore {
         }
     }
 
-    /// A slot for a write, or none for a deletion in a full etcd.
-    async fn slot(&self, deletes: bool, deadline: Instant) -> Result<Option<IdempotencyKey>, StorageError> {
+    /// An idempotency key for a write, or none for a deletion in a full etcd.
+    async fn idempotency_key(&self, deletes: bool, deadline: Instant) -> Result<Option<IdempotencyKey>, StorageError> {
         match self.sessions.take(&self.endpoints, deadline).await {
-            Ok(slot) => Ok(Some(slot)),
+            Ok(idempotency_key) => Ok(Some(idempotency_key)),
             Err(EtcdFailure::Refused(StorageError::Full(_))) if deletes => Ok(None),
             // Nothing was sent of the write itself.
             Err(EtcdFailure::Refused(error)) => Err(error),
@@ -129,12 +129,12 @@ impl EtcdStore {
     async fn send(
         &self,
         write: &EtcdWrite<'_>,
-        slot: Option<&IdempotencyKey>,
+        idempotency_key: Option<&IdempotencyKey>,
         deadline: Instant,
     ) -> Result<TransactionReply, EtcdFailure> {
         let operation = EtcdOperation::write(write.name, write.key);
         let answer = self.endpoints.call(operation, deadline, |client, repeated| {
-            let transaction = write.transaction(slot, repeated);
+            let transaction = write.transaction(idempotency_key, repeated);
             let mut client = kv(client);
             async move { client.txn(transaction).await }
         });
@@ -144,10 +144,10 @@ impl EtcdStore {
             refused: (!value.succeeded()).then(|| write.found(value.op_responses())),
             repeated,
         };
-        let slot_was_there = slot.is_some_and(|slot| slot.revision() > 0);
+        let slot_was_there = idempotency_key.is_some_and(|idempotency_key| idempotency_key.revision() > 0);
         match &reply.refused {
-            // The lease has expired, and the slots with it.
-            Some(found) if slot_was_there && found.slot.is_none() => Err(if repeated {
+            // The lease has expired, and the idempotency keys with it.
+            Some(found) if slot_was_there && found.idempotency_key.is_none() => Err(if repeated {
                 EtcdFailure::Unknown("the session has expired".to_owned())
             } else {
                 EtcdFailure::Refused(StorageError::LeaseNotFound)
@@ -158,7 +158,7 @@ impl EtcdStore {
 }
 
 impl EtcdWrite<'_> {
-    fn transaction(&self, slot: Option<&IdempotencyKey>, repeated: bool) -> Txn {
+    fn transaction(&self, idempotency_key: Option<&IdempotencyKey>, repeated: bool) -> Txn {
         let is_at = |key: &str, revision| Compare::mod_revision(key, CompareOp::Equal, revision);
         let where_is = |key: &str| TxnOp::get(key, Some(GetOptions::new().with_keys_only()));
         let wanted = match self.then {
@@ -176,12 +176,18 @@ impl EtcdWrite<'_> {
             when.push(is_at(&fence.key, fence.mod_revision));
             or_else.push(where_is(&fence.key));
         }
-        if let Some(slot) = slot {
-            let unmoved = is_at(slot.key(), slot.revision());
-            let mark = |fate: String| TxnOp::put(slot.key(), fate, Some(PutOptions::new().with_lease(slot.lease())));
+        if let Some(idempotency_key) = idempotency_key {
+            let unmoved = is_at(idempotency_key.key(), idempotency_key.revision());
+            let mark = |fate: String| {
+                TxnOp::put(
+                    idempotency_key.key(),
+                    fate,
+                    Some(PutOptions::new().with_lease(idempotency_key.lease())),
+                )
+            };
             when.push(unmoved.clone());
-            then.push(mark(made(self.fence.as_ref(), slot.revision())));
-            or_else.push(TxnOp::get(slot.key(), None));
+            then.push(mark(made(self.fence.as_ref(), idempotency_key.revision())));
+            or_else.push(TxnOp::get(idempotency_key.key(), None));
             if repeated {
                 or_else.push(TxnOp::txn(
                     Txn::new().when([unmoved]).and_then([mark(REFUSED.to_owned())]),
@@ -192,32 +198,39 @@ impl EtcdWrite<'_> {
     }
 
     /// The table in the header.
-    fn judge(&self, slot: Option<IdempotencyKey>, reply: TransactionReply) -> Result<WriteOutcome, StorageError> {
+    fn judge(
+        &self,
+        idempotency_key: Option<IdempotencyKey>,
+        reply: TransactionReply,
+    ) -> Result<WriteOutcome, StorageError> {
         let TransactionReply {
             revision: now,
             refused,
             repeated,
         } = reply;
         let Some(found) = refused else {
-            if let Some(slot) = slot {
-                slot.give_back(now);
+            if let Some(idempotency_key) = idempotency_key {
+                idempotency_key.give_back(now);
             }
             return Ok(WriteOutcome::Committed(now));
         };
-        let Some(slot) = slot else {
+        let Some(idempotency_key) = idempotency_key else {
             if repeated {
                 return Err(StorageError::UnknownOutcome(
-                    "it was repeated without a slot".to_owned(),
+                    "it was repeated without an idempotency key".to_owned(),
                 ));
             }
             return self.refusal(found);
         };
-        let before = slot.revision();
-        let moved = found.slot.as_ref().filter(|entry| entry.mod_revision != before);
+        let before = idempotency_key.revision();
+        let moved = found
+            .idempotency_key
+            .as_ref()
+            .filter(|entry| entry.mod_revision != before);
         let made = moved
             .filter(|entry| entry.value.starts_with(MADE.as_bytes()))
             .map(|entry| entry.mod_revision);
-        slot.give_back(match moved {
+        idempotency_key.give_back(match moved {
             Some(entry) => entry.mod_revision,
             None if repeated => now,
             None => before,
@@ -248,7 +261,7 @@ impl EtcdWrite<'_> {
         ElseBranch {
             key,
             fence: fence.map_or(0, |entry| entry.mod_revision),
-            slot: next(),
+            idempotency_key: next(),
         }
     }
 }

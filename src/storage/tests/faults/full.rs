@@ -51,7 +51,7 @@ async fn a_full_etcd_refuses_puts_until_room_is_made() {
     );
     store.compact(last).await.expect("history can be forgotten");
     let alarms = etcd.post("/v3/maintenance/alarm", r#"{"action":"GET"}"#).await;
-    let alarms = alarms.expect("etcd tells its alarms");
+    let alarms = alarms.expect("etcd lists its alarms");
     let member = alarms
         .split("\"memberID\":\"")
         .nth(1)

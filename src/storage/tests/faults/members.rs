@@ -115,8 +115,8 @@ fn follow(store: Arc<EtcdStore>) -> JoinHandle<BTreeMap<Revision, String>> {
                     } else {
                         "delete"
                     };
-                    let told = seen.insert(event.revision(), format!("{what} {}", event.key()));
-                    assert_eq!(told, None, "no event comes twice");
+                    let earlier = seen.insert(event.revision(), format!("{what} {}", event.key()));
+                    assert_eq!(earlier, None, "no event comes twice");
                     if event.key().ends_with("/end") {
                         seen.remove(&event.revision());
                         return seen;
@@ -145,8 +145,8 @@ async fn check(load: Load, follower: JoinHandle<BTreeMap<Revision, String>>) {
     let acknowledged = load.end().await;
     let end = store.put("/load/end", Bytes::new(), Compare::Absent, PutOptions::default());
     committed(end.await);
-    let told = timeout(PATIENCE, follower).await.expect("the watch comes to the end");
-    assert_eq!(told.expect("the follower is sound"), acknowledged);
+    let followed = timeout(PATIENCE, follower).await.expect("the watch comes to the end");
+    assert_eq!(followed.expect("the follower is sound"), acknowledged);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -118,7 +118,7 @@ current-context: x
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_credentials_are_reported() {
         let error = |text: &str| {
             let access = with_file(text, Access::default());
             access.err().expect("it is not complete").to_string()

@@ -90,8 +90,8 @@ pub(crate) async fn run(action: &Action, access: &Access) -> Result<String, Comm
 }
 
 async fn view(replica: &AskedReplica) -> Result<GroupView, CommandError> {
-    let told = replica.ask(Method::GET, PATH, Vec::new()).await?;
-    serde_json::from_value(told).map_err(|_| CommandError::Stranger(replica.endpoint.to_string(), 200))
+    let view = replica.ask(Method::GET, PATH, Vec::new()).await?;
+    serde_json::from_value(view).map_err(|_| CommandError::Stranger(replica.endpoint.to_string(), 200))
 }
 
 /// The id of the member that is called so: by its id or by its address. Without a group that is for the replica to say.

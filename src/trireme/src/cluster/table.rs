@@ -43,8 +43,11 @@ fn headline(view: &GroupView) -> String {
             "Group {group}: NO QUORUM of its {all} members. Duties are not done; replicas go on serving the API."
         ),
     };
-    if let Some(fault) = &view.fault {
-        let _ = writeln!(text, "This replica takes no part until it is started again: {fault}");
+    if let Some(raft_error) = &view.raft_error {
+        let _ = writeln!(
+            text,
+            "This replica takes no part until it is started again: {raft_error}"
+        );
     }
     text
 }
@@ -153,7 +156,7 @@ mod tests {
             leader: Some("00000000000000bb".to_owned()),
             term: 3,
             quorum: true,
-            fault: None,
+            raft_error: None,
             members: vec![
                 member("00000000000000aa", 7443),
                 member("00000000000000bb", 7444),

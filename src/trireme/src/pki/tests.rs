@@ -143,7 +143,7 @@ fn the_serving_certificate_is_renewed_for_new_names_and_before_expiry_by_the_sam
 }
 
 #[test]
-fn what_cannot_be_repaired_is_told() {
+fn irreparable_files_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     ensure(&wanted(dir.path())).expect("made");
     let expired = ensure(&PkiRequest {

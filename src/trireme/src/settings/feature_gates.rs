@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_switched_is_told_as_kube_apiserver_tells_it() {
+    fn unknown_and_locked_gates_are_worded_as_in_kube_apiserver() {
         let error = |text| FeatureGates::parse(text).expect_err("it cannot be switched");
         assert_eq!(
             error("NodeLogQuery=false"),

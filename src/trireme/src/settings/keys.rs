@@ -68,7 +68,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
-    "requestheader-client-ca-file" FILE None, "CAs of the proxies that tell in headers who asks; absent: no headers are believed";
+    "requestheader-client-ca-file" FILE None, "CAs of the proxies that name the user in headers; absent: no headers are believed";
     "requestheader-allowed-names" NAMES None, "Common names that such a proxy may have, separated by commas; absent: any";
     "requestheader-username-headers" NAMES None, "Headers with the user's name, such as X-Remote-User; the first with a value counts";
     "requestheader-uid-headers" NAMES None, "Headers with the user's UID; X-Remote-Uid must be one of them";
@@ -80,7 +80,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "aggregator-reject-forwarding-redirect" BOOL Some("true"), "Answer 502 where an aggregated API server redirects, and do not pass the redirect on";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
     "basic-auth-file" FILE None, "Users with passwords: lines of password,user,uid,\"group1,group2\"; absent: no passwords";
-    "authentication-token-webhook-config-file" FILE None, "Kubeconfig of a webhook that is asked for the users of bearer tokens which nobody here knows";
+    "authentication-token-webhook-config-file" FILE None, "Kubeconfig of a webhook that is asked for the users of bearer tokens that no other authenticator knows";
     "authentication-token-webhook-version" VERSION Some("v1beta1"), "Version of the TokenReviews that this webhook speaks: v1 or v1beta1";
     "authentication-token-webhook-cache-ttl" DURATION Some("2m"), "How long the word of this webhook counts; 0 asks every time";
     "authentication-config" FILE None, "AuthenticationConfiguration: issuers of JWTs, and for which paths requests may come without credentials; followed while the server runs";
@@ -109,7 +109,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "service-account-jwks-uri" URL None, "Where others find the keys that these tokens are checked with; absent: /openid/v1/jwks at --advertise-address";
     "api-audiences" NAMES None, "Whom tokens must be for, separated by commas; absent: --service-account-issuer";
     "controllers" NAMES None, "Which of kube-controller-manager's controllers run here: *, or names, -name leaves one out; default * with the embedded store, none with etcd";
-    "root-ca-file" FILE None, "CAs for the ConfigMap kube-root-ca.crt; absent: whoever signed the serving certificate";
+    "root-ca-file" FILE None, "CAs for the ConfigMap kube-root-ca.crt; absent: the CA of the serving certificate";
     "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from";
     "service-node-port-range" PORTS Some("30000-32767"), "Where node ports come from";
     "audit-policy-file" FILE None, "Audit policy (audit.k8s.io/v1): what is recorded of which requests; absent: nothing is";

@@ -181,7 +181,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
 }
 
 #[test]
-fn all_errors_are_told_at_once() {
+fn all_errors_are_reported_at_once() {
     check_errors(
         "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml \
          --slow-request-threshold=-1s --profiling=maybe",
@@ -418,7 +418,7 @@ fn pki_init_knows_its_replicas_and_the_host_of_its_server() {
 }
 
 #[test]
-fn all_that_is_wrong_with_pki_init_is_told() {
+fn all_errors_of_pki_init_are_reported() {
     check_errors(
         "trireme pki init --dir d --replica a --replica monitoring=h --replica b=h --replica b=i --replica c=h_ --server \
          http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/8",

@@ -43,10 +43,10 @@ pub(super) fn pick(history: &History, rng: &mut StdRng, wanted: fn(&WatchOpened,
         match record {
             WatchRecord::Start(start) => current = Some((start, 0)),
             WatchRecord::Event(event) if event.kind != RecordKind::Bookmark => {
-                if let Some((start, told)) = &mut current {
-                    *told += 1;
+                if let Some((start, events)) = &mut current {
+                    *events += 1;
                     let followed = matches!(history.watches.get(place + 1), Some(WatchRecord::Event(_)));
-                    if *told > 2 && followed && wanted(start, event) {
+                    if *events > 2 && followed && wanted(start, event) {
                         found.push(place);
                     }
                 }

@@ -103,7 +103,7 @@ async fn a_request_is_recorded_before_and_after_with_who_and_what() {
 }
 
 #[actix_web::test]
-async fn refused_credentials_are_recorded_once_and_of_nobody() {
+async fn refused_credentials_are_recorded_once_without_a_user() {
     let (fixture, memory, _system) = audited(&everything(), Mode::Blocking, false);
     assert_eq!(fixture.get("/api", Some("guess")).await.code, 401);
     assert_eq!(memory.stages(), ["ResponseStarted 401"]);

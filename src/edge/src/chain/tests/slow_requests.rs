@@ -82,7 +82,7 @@ async fn check(path: &str, takes_ms: u64, expected: Expect) {
 }
 
 #[actix_web::test]
-async fn a_slow_request_is_told_of_once_with_its_steps() {
+async fn a_slow_request_is_logged_once_with_its_steps() {
     let path = "/apis/apps/v1/namespaces/n/deployments/d/scale?limit=5&labelSelector=a%3Db";
     check(path, 500, expect![[r#"
         INFO trireme_edge::slow: slow request audit_id=mine verb="get" group="apps" version="v1" resource="deployments" subresource="scale" namespace="n" name="d" path="" query="limit=5&labelSelector=a=b" agent="kubectl/v1 \"quoted\"" status=200 bytes=4 total_ms=500.0 steps="authenticated 0.0 ms, seat taken 0.0 ms, authorized 0.0 ms, decoded 0.0 ms, stored 500.0 ms, answer made 0.0 ms"
@@ -93,21 +93,21 @@ async fn a_slow_request_is_told_of_once_with_its_steps() {
 }
 
 #[actix_web::test]
-async fn a_fast_request_and_a_watch_are_not_told_of() {
+async fn a_fast_request_and_a_watch_are_not_logged() {
     check("/api/v1/pods", 499, expect![[r#""#]]).await;
     check("/api/v1/pods?watch=1", 100_000, expect![[r#""#]]).await;
     check("/api/v1/namespaces/n/pods/p/log", 100_000, expect![[r#""#]]).await;
 }
 
 #[actix_web::test]
-async fn without_a_threshold_nothing_is_told() {
+async fn without_a_threshold_nothing_is_logged() {
     let mut fixture = Fixture::new();
     fixture.state.slow_request = None;
     assert_eq!(logged(&fixture, request("/version", None), 100_000).await, "");
 }
 
 #[actix_web::test]
-async fn secrets_of_a_request_are_not_told() {
+async fn secrets_of_a_request_are_not_logged() {
     let secrets = "access_token=hidden&token=hidden&X-Amz-Signature=hidden&limit=1";
     let request = request(&format!("/api/v1/pods?{secrets}"), Some("admin"))
         .insert_header(("Cookie", "hidden"))
@@ -120,6 +120,6 @@ async fn secrets_of_a_request_are_not_told() {
     let line = logged(&Fixture::new(), request, 1_000).await;
     assert!(line.contains("query=\"limit=1\""), "{line}");
     for secret in ["hidden", "YWRtaW4", "Bearer", "access_token", "Signature"] {
-        assert!(!line.contains(secret), "{secret} is told: {line}");
+        assert!(!line.contains(secret), "{secret} is logged: {line}");
     }
 }

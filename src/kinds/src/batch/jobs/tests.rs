@@ -141,7 +141,7 @@ fn suspended_jobs_may_be_scheduled_anew() {
 }
 
 #[test]
-fn what_may_not_change_is_told_of_at_the_pods_or_at_the_template() {
+fn immutable_fields_are_reported_at_the_pods_or_at_the_template() {
     let trial = trial();
     let old = trial
         .create(job(&json!({ "suspend": true })))
@@ -290,9 +290,9 @@ fn jobs_too_large_to_be_tracked_are_warned_of() {
     let large = json!({ "completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001 });
     for (patch, warned) in [(large, true), (json!({ "parallelism": 10_001 }), false)] {
         let warnings = trial().warnings(&trial().decode(job(&patch)), None);
-        let told = warnings
+        let is_warned = warnings
             .iter()
             .any(|text| text.starts_with("spec: In Indexed Jobs with "));
-        assert_eq!(told, warned, "{patch}: {warnings:?}");
+        assert_eq!(is_warned, warned, "{patch}: {warnings:?}");
     }
 }

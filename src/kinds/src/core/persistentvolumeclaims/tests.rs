@@ -42,7 +42,7 @@ fn errors() {
 }
 
 #[test]
-fn a_data_source_is_told_in_both_forms() {
+fn a_data_source_is_shown_in_both_forms() {
     let source = json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a" });
     let created = trial()
         .create(claim(json!({ "dataSource": source })))

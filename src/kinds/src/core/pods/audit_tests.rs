@@ -449,8 +449,8 @@ fn statuses() {
             ),
         ],
     );
-    let told = with(json!({ "conditions": [{ "type": "Ready", "status": "False" }] }));
-    let new = trial.status(&old, told).unwrap();
+    let status = with(json!({ "conditions": [{ "type": "Ready", "status": "False" }] }));
+    let new = trial.status(&old, status).unwrap();
     assert_eq!(new["status"]["observedGeneration"], 3);
     assert_eq!(new["status"]["conditions"][0]["observedGeneration"], 2);
 }

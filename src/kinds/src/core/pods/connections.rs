@@ -28,7 +28,7 @@ impl Connect for PodLog {
             let pod = call.object(&call.target.name).await?;
             check_container(&pod, call.option("container").unwrap_or(""))?;
             Ok(if text_at(&pod, "/spec/nodeName").is_empty() {
-                Destination::Nobody
+                Destination::Absent
             } else {
                 Destination::Backend
             })

@@ -53,8 +53,8 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     const FIELD: &str = "observedGeneration";
     let was = old.get("status").unwrap_or(&Value::Null);
     let Some(status) = new.get_mut("status") else { return };
-    let is_told = |owner: &Value| integer_at(owner, "/observedGeneration").unwrap_or(0) != 0;
-    if !is_told(status) {
+    let is_given = |owner: &Value| integer_at(owner, "/observedGeneration").unwrap_or(0) != 0;
+    if !is_given(status) {
         keep_field(status, was, FIELD);
     }
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
@@ -65,7 +65,7 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
             .iter()
             .position(|other| text(other, "type") == text(condition, "type"));
         if let Some(other) = found.map(|at| before.remove(at))
-            && !is_told(condition)
+            && !is_given(condition)
         {
             keep_field(condition, other, FIELD);
         }

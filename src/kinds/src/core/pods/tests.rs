@@ -132,11 +132,11 @@ fn little_may_change() {
         changes(json!({"tolerations": []})),
         ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"]
     );
-    let told = changes(json!({"nodeName": "n2"}));
+    let messages = changes(json!({"nodeName": "n2"}));
     let expected = "\n@@ -42,7 +42,7 @@\n  \"NodeSelector\": null,\n  \"ServiceAccountName\": \"\",\n  \
                     \"AutomountServiceAccountToken\": null,\n- \"NodeName\": \"n1\",\n+ \"NodeName\": \"n2\",\n  \
                     \"SecurityContext\": {\n   \"HostNetwork\": false,\n   \"HostPID\": false,\n";
-    assert!(told.len() == 1 && told[0].ends_with(expected), "{told:?}");
+    assert!(messages.len() == 1 && messages[0].ends_with(expected), "{messages:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn error(body: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn errors_are_told_in_gos_words() {
+fn errors_are_worded_as_in_go() {
     assert_eq!(error([0x0a]), "unexpected EOF");
     assert_eq!(error([0x0a, 5, b'x']), "unexpected EOF");
     assert_eq!(

@@ -157,7 +157,7 @@ fn certificates_are_renewed_by_the_same_cas() {
 }
 
 #[test]
-fn a_ca_without_its_key_is_told_of_and_not_replaced() {
+fn a_ca_without_its_key_is_reported_and_not_replaced() {
     let dir = tempfile::tempdir().expect("a directory");
     run(dir.path(), &[("a", &["a.example"])], Duration::ZERO).expect("made");
     fs::remove_file(dir.path().join("cluster-ca.key")).expect("removed");

@@ -150,17 +150,17 @@ impl KeyList {
 
 /// Reads the file when the settings are read, so that its errors are reported with all others.
 pub(super) fn check(path: &Path, origin: &str) -> Result<(), Vec<SettingError>> {
-    let told = |allowed: String| SettingError {
+    let error_of = |allowed: String| SettingError {
         origin: origin.to_owned(),
         value: Some(path.display().to_string()),
         allowed,
     };
     let content = std::fs::read(path).map(Zeroizing::new);
-    let content = content.map_err(|error| vec![told(format!("give a file that can be read ({error})"))])?;
+    let content = content.map_err(|error| vec![error_of(format!("give a file that can be read ({error})"))])?;
     if content.is_empty() {
-        return Err(vec![told("the file is empty".to_owned())]);
+        return Err(vec![error_of("the file is empty".to_owned())]);
     }
-    let config = parse(&content).map_err(|errors| errors.into_iter().map(told).collect::<Vec<_>>())?;
+    let config = parse(&content).map_err(|errors| errors.into_iter().map(error_of).collect::<Vec<_>>())?;
     let providers = trireme_storage::encryption::EncryptionProviders::new(&config);
-    providers.map(drop).map_err(|error| vec![told(error.to_string())])
+    providers.map(drop).map_err(|error| vec![error_of(error.to_string())])
 }

@@ -254,8 +254,8 @@ mod tests {
             "{aescbc: {keys: [{name: a, secret: [TopSecret]}]}}",
             "{aescbc: {keys: [{name: a, secret: TopSecret}]}, identity: {}}",
         ] {
-            let told = errors("[secrets]", provider).join("\n");
-            assert!(!told.is_empty() && !told.contains("TopSecret"), "{told}");
+            let text = errors("[secrets]", provider).join("\n");
+            assert!(!text.is_empty() && !text.contains("TopSecret"), "{text}");
         }
     }
 }
