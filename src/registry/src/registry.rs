@@ -25,7 +25,7 @@ use crate::{
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::{LeasePool, Writer, decode::warned},
+    write::{DeleteAdmission, LeasePool, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -209,10 +209,14 @@ impl RegistryHandle {
 
     /// Deletes an object, or marks it for deletion.
     pub async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ApiError> {
+        self.delete_as(request, DeleteAdmission::OfObject).await
+    }
+
+    async fn delete_as(&self, request: DeleteRequest, admission: DeleteAdmission) -> Result<Deleted, ApiError> {
         let mut key = self.key(&request.target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete(request, key).await }).await
+        to_the_end(async move { writer.delete(request, key, admission).await }).await
     }
 
     /// Deletes an object that cannot be read, and nothing else.
@@ -312,7 +316,7 @@ impl ObjectAccess for RegistryHandle {
     }
 
     fn delete(&self, request: DeleteRequest) -> BoxFuture<'_, Result<Deleted, ApiError>> {
-        Box::pin(self.delete(request))
+        Box::pin(self.delete_as(request, DeleteAdmission::Skipped))
     }
 }
 

@@ -47,7 +47,7 @@ mod update_loop;
 
 use std::sync::Arc;
 
-pub(crate) use self::leases::LeasePool;
+pub(crate) use self::{delete::DeleteAdmission, leases::LeasePool};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
