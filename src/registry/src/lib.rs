@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod admission;
+mod admission_stages;
 pub mod allocate;
 mod announced;
 pub mod audit_notes;
@@ -25,7 +26,7 @@ mod known_kinds;
 pub mod list_options;
 mod openapi_fragment;
 mod own_objects;
-pub mod posted;
+mod posted;
 pub mod protobuf;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
@@ -58,6 +59,7 @@ mod write;
 
 pub use access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
+pub use admission_stages::AdmissionStages;
 pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{
     Column, Conversion, Converter, Deprecation, ObjectSchema, ReadableVersion, ResourceDefinition, ServedVersion,
@@ -65,7 +67,7 @@ pub use definition::{
 };
 pub use director::{
     ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, ResourceLookup, ResourceToServe,
-    Route, ServedResource, VirtualCall, VirtualResource,
+    Route, ServedResource, VirtualBackend, VirtualCall, VirtualResource,
 };
 pub use documents::Documents;
 pub use event_kind::EventKind;

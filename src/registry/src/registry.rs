@@ -15,6 +15,7 @@ use trireme_storage::{Revision, Storage};
 use crate::{
     access::{ObjectAccess, RuleChange},
     admission::Admission,
+    admission_stages::AdmissionStages,
     definition::{ResourceDefinition, ServedVersion},
     item::Item,
     key_locks::{HeldKey, KeyLocks, RegistryError},
@@ -25,7 +26,7 @@ use crate::{
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::{DeleteAdmission, LeasePool, Writer, decode::warned},
+    write::{DeleteAdmission, LeasePool, PostedBody, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -57,7 +58,7 @@ impl RegistryHandle {
                 info,
                 reader,
                 store,
-                admission,
+                admission: AdmissionStages::new(admission, system.clock().clone()),
                 clock: system.clock().clone(),
                 locks,
                 leases: LeasePool::default(),
@@ -259,6 +260,7 @@ impl RegistryHandle {
             let SubresourceCreateRequest {
                 target,
                 subresource: name,
+                collection,
                 body,
                 options,
                 routes,
@@ -268,7 +270,12 @@ impl RegistryHandle {
                 return Err(ApiError::internal("the resource has no such subresource to create"));
             };
             let dry_run = options.dry_run;
-            let admitted = registry.writer.admit_body(subresource, target, &body, options).await?;
+            let posted = PostedBody {
+                subresource,
+                collection,
+                body: &body,
+            };
+            let admitted = registry.writer.admit_body(posted, target, options).await?;
             // Each write that comes of it takes a permit of its own.
             drop(permit);
             let call = CreateCall {

@@ -13,6 +13,7 @@ use trireme_machinery::{ApiError, GroupVersionKind, field::ErrorList};
 
 use crate::{
     access::{ObjectAccess, ResourceIndex},
+    definition::ResourceDefinition,
     item::parse,
     request::{Body, Freshness, GetRequest, Target, WriteContext, WriteOptions},
 };
@@ -100,10 +101,13 @@ pub struct SubresourceCreated {
 
 /// POST to a [`Create`].
 pub struct SubresourceCreateRequest {
-    /// The place of the object. An empty name is taken from the body; then the body's uid says nothing.
+    /// The place of the object.
     pub target: Target,
     /// The subresource.
     pub subresource: String,
+    /// The collection that it was POSTed to, if not to the object: admission sees an object that is created there. The body names
+    /// the object, and its uid says nothing.
+    pub collection: Option<Arc<ResourceDefinition>>,
     /// The object that says what to do.
     pub body: Body,
     /// Options.

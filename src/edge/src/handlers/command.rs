@@ -21,6 +21,7 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
     let request = SubresourceCreateRequest {
         target: call.target(),
         subresource: name.to_owned(),
+        collection: None,
         body,
         options: options::read(
             &call.exchange.query,

@@ -179,8 +179,8 @@ impl Delete {
         if self.admission == DeleteAdmission::OfCollection {
             write.name.clear();
         }
-        writer.admit_mutating(&mut write).await?;
-        writer.admit_validating(&write).await?;
+        writer.admission.mutate(&mut write).await?;
+        writer.admission.validate(&write).await?;
         self.record = write.take_record();
         Ok(())
     }
