@@ -1,4 +1,5 @@
-//! Admission of what is not stored: webhooks and policies see reviews and bindings that are created, in kube-apiserver's order.
+//! Admission of what is not stored: webhooks and policies see reviews and bindings that are created, and connections, in
+//! kube-apiserver's order.
 
 use std::time::Duration;
 
@@ -221,4 +222,90 @@ fn a_binding_is_admitted_as_what_it_was_posted_as() {
             (&pods, &json!("binding"), &json!("two"))
         ]
     );
+}
+
+fn connections(resources: &[&str]) -> Value {
+    json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": resources}])
+}
+
+fn message(answer: &(u16, Value)) -> (u16, &str) {
+    (answer.0, answer.1["message"].as_str().unwrap_or_default())
+}
+
+#[test]
+fn a_connection_is_made_as_admission_leaves_its_options() {
+    let elsewhere = json!([{"op": "add", "path": "/container", "value": "other"}]);
+    let setup = Setup::start(vec![
+        json!({"path": "/change", "review": {"allowed": true, "patch": elsewhere}}),
+        json!({"path": "/see", "review": {"allowed": true}}),
+    ]);
+    let containers = json!([{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    setup.make("/api/v1/namespaces/default/pods", &pod);
+    let exec = |query: &str| setup.post(&format!("/api/v1/namespaces/default/pods/p/exec?{query}"), &json!({}));
+    assert_eq!(
+        message(&exec("container=d")),
+        (400, "pod p does not have a host assigned")
+    );
+    setup.ask("mutatingwebhookconfigurations", "/change", connections(&["pods/exec"]));
+    setup.ask("validatingwebhookconfigurations", "/see", connections(&["*/*"]));
+    assert_eq!(
+        message(&exec("container=d&tty=1")),
+        (400, "container other is not valid for pod p")
+    );
+    assert_eq!(message(&exec("dryRun=All")), (400, "dryRun is not supported"));
+    let seen = setup.asked("/see");
+    let [seen] = seen.as_slice() else { panic!("{seen:?}") };
+    let options =
+        json!({"kind": "PodExecOptions", "apiVersion": "v1", "container": "other", "command": null, "tty": true});
+    assert_eq!(seen["object"], options);
+    assert_eq!(
+        (&seen["operation"], &seen["options"]),
+        (&json!("CONNECT"), &Value::Null)
+    );
+}
+
+#[test]
+fn connections_are_admitted_before_there_is_a_look_at_the_object() {
+    let setup = Setup::start(vec![
+        json!({"path": "/see", "review": {"allowed": false, "status": {"message": "no way"}}}),
+    ]);
+    setup.ask("validatingwebhookconfigurations", "/see", connections(&["*/*"]));
+    let get = |path: &str| {
+        let answer = setup.admin.get(path).expect("an answer");
+        (answer.code, serde_json::from_str(&answer.text()).expect("JSON"))
+    };
+    let denied = (400, r#"admission webhook "ask.example.com" denied the request: no way"#);
+    let proxied = [
+        ("/api/v1/nodes/none/proxy", "NodeProxyOptions", Value::Null),
+        ("/api/v1/nodes/none/proxy/", "NodeProxyOptions", json!("/")),
+        (
+            "/api/v1/namespaces/default/services/none/proxy/a/b/?path=c",
+            "ServiceProxyOptions",
+            json!("/a/b/"),
+        ),
+        (
+            "/api/v1/namespaces/default/pods/https:none:1/proxy/a",
+            "PodProxyOptions",
+            json!("/a"),
+        ),
+    ];
+    for (path, kind, behind) in &proxied {
+        assert_eq!(message(&get(path)), denied, "{path}");
+        let seen = setup.asked("/see").pop().expect("it was asked");
+        assert_eq!(
+            (&seen["object"]["kind"], &seen["object"]["path"]),
+            (&json!(kind), behind),
+            "{path}"
+        );
+    }
+    let ports = "/api/v1/namespaces/default/pods/none/portforward?ports=80,x";
+    let why = r#"cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax"#;
+    assert_eq!(message(&setup.post(ports, &json!({}))), (400, why));
+    // Logs are read, not connected to.
+    assert_eq!(
+        message(&get("/api/v1/namespaces/default/pods/none/log")),
+        (404, r#"pods "none" not found"#)
+    );
+    assert_eq!(setup.asked("/see").len(), proxied.len());
 }

@@ -11,6 +11,7 @@ mod admission_stages;
 pub mod allocate;
 mod announced;
 pub mod audit_notes;
+mod connect_options;
 pub mod definition;
 mod director;
 pub mod documents;
@@ -45,6 +46,7 @@ mod store_watcher;
 mod stored;
 pub mod strategy;
 pub mod subresource;
+mod subresource_request;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
@@ -89,6 +91,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, ResetFields, SideEffects, Strategy};
+pub use subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest};
 pub use time_to_live::TimeToLive;
 pub use trireme_storage::Revision;
 pub use unreadable::UnreadableValue;

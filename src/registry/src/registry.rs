@@ -25,8 +25,9 @@ use crate::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
-    subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::{DeleteAdmission, LeasePool, PostedBody, Writer, decode::warned},
+    subresource::{ConnectCall, CreateCall, SubresourceCreated, SubresourceRole},
+    subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest},
+    write::{AdmittedOptions, DeleteAdmission, LeasePool, PostedBody, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -293,6 +294,39 @@ impl RegistryHandle {
             }
         })
         .await
+    }
+
+    /// Finds the backend that a connection leads to, once it is admitted.
+    ///
+    /// # Errors
+    /// Those of admission and of the subresource.
+    pub async fn connect(&self, request: ConnectRequest) -> Result<ConnectAnswer, ApiError> {
+        let ConnectRequest {
+            target,
+            subresource: name,
+            query,
+            routes,
+        } = request;
+        let info = self.info();
+        let Some(SubresourceRole::Connect(connect)) = info.strategy.subresource(&name) else {
+            return Err(ApiError::internal("the resource has no such subresource to connect to"));
+        };
+        let admitted = match connect.is_admitted() {
+            true => self.writer.admit_connection(connect, target.clone(), &query).await?,
+            false => AdmittedOptions::default(),
+        };
+        let call = ConnectCall {
+            registry: Arc::new(self.clone()),
+            routes,
+            target,
+            query,
+            options: admitted.options,
+        };
+        let warnings = admitted.record.warnings;
+        match connect.find(&call).await {
+            Ok(destination) => Ok(ConnectAnswer { destination, warnings }),
+            Err(error) => Err(warned(error, &warnings)),
+        }
     }
 
     /// The key of an object, for a write that gets a permit with it.

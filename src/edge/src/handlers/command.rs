@@ -1,7 +1,7 @@
 //! POST to a subresource that does something to an object.
 
 use actix_web::web;
-use trireme_registry::subresource::SubresourceCreateRequest;
+use trireme_registry::SubresourceCreateRequest;
 
 use super::{ResourceCall, object::posted};
 use crate::{

@@ -4,9 +4,7 @@
 use futures_util::future::BoxFuture;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    VirtualCall, VirtualResource,
-    request::CreateRequest,
-    subresource::{SubresourceCreateRequest, SubresourceCreated},
+    SubresourceCreateRequest, VirtualCall, VirtualResource, request::CreateRequest, subresource::SubresourceCreated,
 };
 
 /// Passes bindings on to the pods.

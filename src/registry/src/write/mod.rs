@@ -22,6 +22,7 @@
 
 mod apply;
 mod commit;
+mod connect;
 mod create;
 mod create_subresource;
 pub(crate) mod decode;
@@ -47,7 +48,9 @@ mod update_loop;
 
 use std::sync::Arc;
 
-pub(crate) use self::{create_subresource::PostedBody, delete::DeleteAdmission, leases::LeasePool};
+pub(crate) use self::{
+    connect::AdmittedOptions, create_subresource::PostedBody, delete::DeleteAdmission, leases::LeasePool,
+};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;

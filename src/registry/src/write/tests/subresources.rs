@@ -16,7 +16,8 @@ use crate::{
     fixtures::target,
     request::{PatchKind, Subresource, WriteContext, WriteOptions},
     strategy::Strategy,
-    subresource::{Create, CreateBody, CreateCall, SubresourceCreateRequest, SubresourceRole, Update},
+    subresource::{Create, CreateBody, CreateCall, SubresourceRole, Update},
+    subresource_request::SubresourceCreateRequest,
 };
 
 struct Own;
