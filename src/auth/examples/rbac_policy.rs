@@ -6,7 +6,10 @@ use std::{hint::black_box, time::Duration};
 
 use serde_json::{Value, json};
 use trireme_actors::Clock;
-use trireme_auth::{Attributes, AuthorizationRequest, Decision, RequestSelectors, testing::PolicyBuilder};
+use trireme_auth::{
+    Attributes, AuthorizationRequest, Decision, RequestSelectors,
+    testing::{PolicyBuilder, PublishedPolicy},
+};
 use trireme_registry::request::UserInfo;
 
 const BINDINGS: usize = 10_000;
@@ -32,23 +35,40 @@ fn binding(role: &str, group: usize) -> Value {
     })
 }
 
+/// The roles of the bindings.
+#[derive(Clone, Copy)]
+enum Roles {
+    /// Two for all of them.
+    Shared,
+    /// One for each of them.
+    Own,
+}
+
 /// Half of the bindings are of the cluster, half of namespaces.
-fn policy() -> PolicyBuilder {
+fn policy(roles: Roles) -> PolicyBuilder {
     let mut policy = PolicyBuilder::default();
     for (name, resource) in [("reader", "pods"), ("other", "deployments"), ("last", "nodes")] {
         policy.put("clusterroles", name, &rules(resource));
     }
     for number in 0..BINDINGS {
-        let (role, group) = (["reader", "other"][number % 2], number % GROUPS);
+        let shared = match number < BINDINGS / 2 {
+            true => "other",
+            false => ["reader", "other"][number % 2],
+        };
+        let role = match roles {
+            Roles::Shared => shared.to_owned(),
+            Roles::Own => format!("role-{number}"),
+        };
+        if matches!(roles, Roles::Own) {
+            policy.put("clusterroles", &role, &rules("deployments"));
+        }
+        let group = number % GROUPS;
         if number < BINDINGS / 2 {
-            policy.put(
-                "clusterrolebindings",
-                &format!("binding-{number}"),
-                &binding("other", group),
-            );
+            let key = format!("binding-{number}");
+            policy.put("clusterrolebindings", &key, &binding(&role, group));
         } else {
             let key = format!("namespace-{}/binding-{number}", number % NAMESPACES);
-            policy.put("rolebindings", &key, &binding(role, group));
+            policy.put("rolebindings", &key, &binding(&role, group));
         }
     }
     policy.put("clusterrolebindings", "last", &binding("last", GROUPS_OF_USER - 1));
@@ -86,32 +106,62 @@ fn measure(name: &str, clock: &Clock, rounds: u32, mut run: impl FnMut(u32)) {
 
 fn main() {
     let clock = Clock::system();
-    let mut policy = policy();
-    let published = policy.publish();
     let user = UserInfo {
         name: "alice".to_owned(),
         groups: (0..GROUPS_OF_USER).map(|group| format!("group-{group}")).collect(),
         ..UserInfo::default()
     };
     println!("{BINDINGS} bindings, a user in {GROUPS_OF_USER} groups with 10 ClusterRoleBindings each");
+    for (name, roles) in [
+        ("two roles for all bindings", Roles::Shared),
+        ("a role for each", Roles::Own),
+    ] {
+        println!("{name}");
+        decide(&clock, &user, &policy(roles).publish());
+    }
+    // Requests are answered by the snapshot before, as in a server.
+    let mut of_many = policy(Roles::Shared);
+    let mut published = of_many.publish();
+    measure("one binding changes, and is published", &clock, 1_000, |round| {
+        let group = usize::try_from(round).unwrap_or_default() % GROUPS;
+        of_many.put("clusterrolebindings", "binding-7", &binding("reader", group));
+        published = black_box(of_many.publish());
+    });
+    let mut of_one = PolicyBuilder::default();
+    for number in 0..BINDINGS {
+        of_one.put(
+            "clusterrolebindings",
+            &format!("binding-{number}"),
+            &binding("reader", 0),
+        );
+    }
+    published = of_one.publish();
+    measure("the same, if all are of one group", &clock, 1_000, |round| {
+        of_one.put(
+            "clusterrolebindings",
+            &format!("binding-{round}"),
+            &binding("reader", 0),
+        );
+        published = black_box(of_one.publish());
+    });
+    drop(published);
+}
+
+fn decide(clock: &Clock, user: &UserInfo, published: &PublishedPolicy) {
     for (name, resource, allowed) in [
         ("allowed by the first binding", "deployments", true),
-        ("allowed by the last binding", "nodes", true),
+        ("allowed by the last ClusterRoleBinding", "nodes", true),
         ("refused", "persistentvolumes", false),
+        ("refused, though roles have the resource", "pods", false),
     ] {
-        let attributes = asked(&user, resource);
-        assert_eq!(
-            matches!(published.decide(&attributes), Decision::Allow(_)),
-            allowed,
-            "{name}"
-        );
-        measure(name, &clock, ROUNDS, |_| {
+        let mut attributes = asked(user, resource);
+        if name.contains("though") {
+            attributes.verb = "deletecollection";
+        }
+        let decision = published.decide(&attributes);
+        assert_eq!(matches!(decision, Decision::Allow(_)), allowed, "{name}");
+        measure(name, clock, ROUNDS, |_| {
             drop(black_box(published.decide(black_box(&attributes))))
         });
     }
-    measure("one binding changes, and is published", &clock, 1_000, |round| {
-        let group = usize::try_from(round).unwrap_or_default() % GROUPS;
-        policy.put("clusterrolebindings", "binding-7", &binding("reader", group));
-        black_box(policy.publish());
-    });
 }

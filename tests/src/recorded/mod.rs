@@ -5,6 +5,7 @@
 //! format.
 
 mod audit_events;
+mod bodies;
 mod echo;
 mod headers;
 mod identities;
@@ -24,7 +25,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Answer, Body, Client, Request};
+use crate::http::{Answer, Client, Request};
 use crate::server::ADMIN_TOKEN;
 use crate::value_paths::{dig, plain_text};
 use audit_events::AuditIds;
@@ -243,7 +244,8 @@ fn run_step(
             Err(error) => return vec![format!("no answer: {error}")],
         },
     };
-    let body = parsed_body(&answer, step["lines"].is_u64());
+    let request = step["do"].as_str().unwrap_or_default();
+    let body = bodies::parsed(&answer, request, step["lines"].is_u64());
     if let Some(keep) = step["keep"].as_object() {
         for (name, path) in keep {
             let value = path.as_str().and_then(|path| dig(&body, path));
@@ -423,19 +425,6 @@ fn send_step(
             )
         }),
     })
-}
-
-/// Parses a body; if lines were asked for, that of an error into lines too.
-fn parsed_body(answer: &Answer, as_lines: bool) -> Value {
-    let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-    match &answer.body {
-        Body::Whole(bytes) if as_lines => String::from_utf8_lossy(bytes)
-            .split_inclusive('\n')
-            .map(parse)
-            .collect(),
-        Body::Whole(bytes) => parse(&String::from_utf8_lossy(bytes)),
-        Body::Lines(lines) => lines.iter().map(|line| parse(line)).collect(),
-    }
 }
 
 /// Puts kept values in place of `${name}`; unknown names stay.

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{go_text::quote, policy_rule::PolicyRule};
+use trireme_machinery::go_text::quote;
 use trireme_registry::{ItemKey, request::UserInfo};
 
-/// The rules of a role.
-pub(super) type RoleRules = Arc<[PolicyRule]>;
-
 /// A role that a binding is of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum RoleRef {
     /// By the key of the role: `namespace/name`.
     Role(ItemKey),
@@ -41,7 +38,8 @@ pub(super) struct CompiledBinding {
     /// Its key; with a namespace that of a RoleBinding.
     pub(super) key: ItemKey,
     pub(super) namespace: Arc<str>,
-    name: String,
+    /// As reasons show it: `ClusterRoleBinding "b" of ClusterRole "r" to `.
+    shown: String,
     pub(super) role: RoleRef,
     pub(super) subjects: Vec<CompiledSubject>,
 }
@@ -50,7 +48,7 @@ impl RoleRef {
     fn of(binding: &Value, namespace: &str) -> Self {
         let text = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default();
         match text("kind") {
-            "Role" if !namespace.is_empty() => Self::Role(format!("{namespace}/{}", text("name")).into()),
+            "Role" => Self::Role(format!("{namespace}/{}", text("name")).into()),
             "ClusterRole" => Self::ClusterRole(text("name").into()),
             kind => Self::Unknown {
                 kind: kind.to_owned(),
@@ -122,26 +120,32 @@ impl CompiledBinding {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let subjects = object["subjects"].as_array();
         let subjects = subjects.into_iter().flatten();
+        let role = RoleRef::of(object, namespace);
         Self {
             key: key.clone(),
             namespace: namespace.into(),
-            name: name.to_owned(),
-            role: RoleRef::of(object, namespace),
+            shown: shown(namespace, name, &role),
+            role,
             subjects: subjects
                 .filter_map(|subject| CompiledSubject::of(subject, namespace))
                 .collect(),
         }
     }
 
-    /// Describes the binding and the first of its subjects that the user is, for a reason.
-    pub(super) fn describe(&self, user: &UserInfo) -> String {
-        let (kind, name) = match &*self.namespace {
-            "" => ("ClusterRoleBinding", quote(&self.name)),
-            namespace => ("RoleBinding", quote(&format!("{}/{namespace}", self.name))),
-        };
-        let (role_kind, role) = self.role.kind_and_name();
+    /// The reason of what the binding allows a user: the binding and the first of its subjects that the user is.
+    pub(super) fn reason(&self, user: &UserInfo) -> String {
         let subject = self.subjects.iter().find(|subject| subject.is(user));
         let subject = subject.map_or("", |subject| subject.shown.as_str());
-        format!("{kind} {name} of {role_kind} {} to {subject}", quote(role))
+        ["RBAC: allowed by ", &self.shown, subject].concat()
     }
+}
+
+/// Describes a binding up to its subject.
+fn shown(namespace: &str, name: &str, role: &RoleRef) -> String {
+    let (kind, name) = match namespace {
+        "" => ("ClusterRoleBinding", quote(name)),
+        namespace => ("RoleBinding", quote(&format!("{name}/{namespace}"))),
+    };
+    let (role_kind, role) = role.kind_and_name();
+    format!("{kind} {name} of {role_kind} {} to ", quote(role))
 }

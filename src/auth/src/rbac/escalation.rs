@@ -95,8 +95,8 @@ impl EscalationCheck {
         }
         let policy = self.policy_of_now(write).await?;
         let rules = match kind {
-            "ClusterRole" => policy.cluster_roles.get(name),
-            _ => policy.roles.get(format!("{}/{name}", write.namespace()).as_str()),
+            "ClusterRole" => policy.cluster_role(name),
+            _ => policy.role(write.namespace(), name),
         };
         let rules = rules.ok_or_else(|| ApiError::not_found(&write.definition.resource, name))?;
         confirm_no_escalation(&policy, user, write.namespace(), rules).map_err(|why| forbidden(write, binding, &why))

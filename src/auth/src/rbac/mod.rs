@@ -13,19 +13,23 @@
 pub(crate) mod bench;
 mod compiled;
 mod escalation;
+mod grants;
 mod policy;
+#[cfg(test)]
+mod properties;
 mod resolve;
+mod roles;
 
-use std::{sync::Arc, time::Instant};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use trireme_actors::ActorSystem;
-use trireme_machinery::{ApiError, go_text::aggregate_errors, policy_rule::PolicyRule};
+use trireme_machinery::{ApiError, go_text::aggregate_errors};
 use trireme_registry::{PublishedSurface, Readiness, View, request::UserInfo};
 
 pub use self::escalation::EscalationCheck;
 use self::{
     policy::{PolicyFold, RbacPolicy},
-    resolve::Granted,
+    roles::{CheckedRoles, RequestFilter},
 };
 use crate::{
     authenticator::BoxFuture,
@@ -64,15 +68,20 @@ impl RbacAuthorizer {
             AuthorizationRequest::Resource { namespace, .. } => namespace,
             AuthorizationRequest::Path(_) => "",
         };
-        let mut missing = Vec::new();
-        for granted in policy.granted_to(attributes.user, namespace) {
-            match granted {
-                Granted::Rules { binding, rules } if rules.iter().any(|rule| allows(rule, attributes)) => {
-                    return Decision::Allow(format!("RBAC: allowed by {}", binding.describe(attributes.user)));
+        let filter = RequestFilter::of(attributes);
+        let (mut checked, mut missing) = (CheckedRoles::new(), Vec::new());
+        let allowed = policy.visit(attributes.user, namespace, |grant| {
+            if checked.is_new(grant.role) {
+                match policy.table.role(grant.role) {
+                    Some(role) if role.allows(&filter, attributes) => return ControlFlow::Break(&grant.binding),
+                    Some(_) => {}
+                    None => missing.push(grant.binding.role.not_found()),
                 }
-                Granted::Rules { .. } => {}
-                Granted::NoRole(role) => missing.push(role.not_found()),
             }
+            ControlFlow::Continue(())
+        });
+        if let ControlFlow::Break(binding) = allowed {
+            return Decision::Allow(binding.reason(attributes.user));
         }
         Decision::NoOpinion(match aggregate_errors(&missing) {
             Some(errors) => format!("RBAC: {errors}"),
@@ -89,19 +98,6 @@ fn is_probe(attributes: &Attributes<'_>) -> bool {
             attributes.wanted,
             AuthorizationRequest::Path("/healthz" | "/livez" | "/readyz")
         )
-}
-
-fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
-    match attributes.wanted {
-        AuthorizationRequest::Resource {
-            group,
-            resource,
-            subresource,
-            name,
-            ..
-        } => rule.allows_resource(attributes.verb, group, resource, subresource, name),
-        AuthorizationRequest::Path(path) => rule.allows_path(attributes.verb, path),
-    }
 }
 
 impl Authorizer for RbacAuthorizer {

@@ -1,63 +1,38 @@
 //! The rules that apply to a user.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, ops::ControlFlow};
 
-use imbl::HashMap;
 use trireme_machinery::{go_text::aggregate_errors, policy_rule::PolicyRule};
 use trireme_registry::request::UserInfo;
 
 use super::{
-    compiled::{CompiledBinding, RoleRef, RoleRules},
-    policy::{BindingsByKey, Grants, RbacPolicy},
+    grants::{BoundRole, Grants},
+    policy::RbacPolicy,
 };
 
-/// The rights that a binding grants.
-pub(super) enum Granted<'a> {
-    /// The rules of its role.
-    Rules {
-        binding: &'a CompiledBinding,
-        rules: &'a [PolicyRule],
-    },
-    /// Nothing, for there is no such role.
-    NoRole(&'a RoleRef),
-}
-
 impl RbacPolicy {
-    /// The rules of a role.
-    pub(super) fn rules_of_role(&self, role: &RoleRef) -> Option<&RoleRules> {
-        match role {
-            RoleRef::Role(key) => self.roles.get(key),
-            RoleRef::ClusterRole(name) => self.cluster_roles.get(name),
-            RoleRef::Unknown { .. } => None,
-        }
-    }
-
-    /// The grants of bindings to a user everywhere, then in a namespace, which may be none. A binding that names the user and
-    /// groups of his comes more than once.
-    pub(super) fn granted_to<'a>(
+    /// Goes through the grants of a user everywhere, then in a namespace, which may be none, until `visit` breaks. A binding that
+    /// names the user and groups of his comes more than once.
+    pub(super) fn visit<'a, B>(
         &'a self,
-        user: &'a UserInfo,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = Granted<'a>> {
-        let everywhere = self.grants_of(user).map(|grants| &grants.cluster);
-        let in_namespace = (!namespace.is_empty()).then(|| {
-            self.grants_of(user)
-                .filter_map(move |grants| in_namespace(&grants.namespaced, namespace))
-        });
-        everywhere
-            .chain(in_namespace.into_iter().flatten())
-            .flat_map(|bindings| bindings.values())
-            .map(|binding| self.granted_by(binding))
-    }
-
-    fn granted_by<'a>(&'a self, binding: &'a CompiledBinding) -> Granted<'a> {
-        match self.rules_of_role(&binding.role) {
-            Some(rules) => Granted::Rules { binding, rules },
-            None => Granted::NoRole(&binding.role),
+        user: &UserInfo,
+        namespace: &str,
+        mut visit: impl FnMut(&'a BoundRole) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut with_namespaces = Vec::new();
+        for grants in self.grants_of(user) {
+            grants.cluster.iter().try_for_each(&mut visit)?;
+            if !namespace.is_empty() && grants.has_namespaced() {
+                with_namespaces.push(grants);
+            }
         }
+        with_namespaces
+            .into_iter()
+            .filter_map(|grants| grants.in_namespace(namespace))
+            .try_for_each(|list| list.iter().try_for_each(&mut visit))
     }
 
-    fn grants_of<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Grants> {
+    fn grants_of<'a>(&'a self, user: &UserInfo) -> impl Iterator<Item = &'a Grants> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
         self.users.get(user.name.as_str()).into_iter().chain(groups)
     }
@@ -65,24 +40,17 @@ impl RbacPolicy {
     /// All rules of a user in a namespace and beside it, and what is wrong with his bindings.
     pub(super) fn rules_of(&self, user: &UserInfo, namespace: &str) -> (Vec<PolicyRule>, Option<String>) {
         let (mut rules, mut missing, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-        for granted in self.granted_to(user, namespace) {
-            match granted {
-                Granted::Rules {
-                    binding,
-                    rules: of_role,
-                } => {
-                    if seen.insert((binding.namespace.clone(), binding.key.clone())) {
-                        rules.extend(of_role.iter().cloned());
+        let _: ControlFlow<()> = self.visit(user, namespace, |grant| {
+            match self.table.role(grant.role) {
+                None => missing.push(grant.binding.role.not_found()),
+                Some(role) => {
+                    if seen.insert((&grant.binding.namespace, &grant.binding.key)) {
+                        rules.extend(role.rules.iter().cloned());
                     }
                 }
-                Granted::NoRole(role) => missing.push(role.not_found()),
             }
-        }
+            ControlFlow::Continue(())
+        });
         (rules, aggregate_errors(&missing))
     }
-}
-
-fn in_namespace<'a>(namespaced: &'a HashMap<Arc<str>, BindingsByKey>, namespace: &str) -> Option<&'a BindingsByKey> {
-    // Most subjects have none, and asking costs a hash.
-    (!namespaced.is_empty()).then(|| namespaced.get(namespace)).flatten()
 }
