@@ -46,6 +46,9 @@ mod service_account;
 mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 mod tolerations;
 mod webhooks;
 

@@ -71,7 +71,7 @@ pub(super) struct WebhookTarget {
 
 /// The versions of `AdmissionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReviewVersion {
+pub(crate) enum ReviewVersion {
     V1,
     V1Beta1,
 }

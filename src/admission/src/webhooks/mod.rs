@@ -12,12 +12,12 @@
 mod asking;
 mod call;
 mod conditions;
-mod configuration;
+pub(crate) mod configuration;
 mod metrics;
 mod mutating;
 mod review;
 mod validating;
-mod verdict;
+pub(crate) mod verdict;
 
 pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
 
