@@ -11,7 +11,6 @@
 
 mod asking;
 mod call;
-mod conditions;
 pub(crate) mod configuration;
 mod metrics;
 mod mutating;
