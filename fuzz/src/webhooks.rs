@@ -77,7 +77,7 @@ fn conversion(answer: &Value) {
         "apiVersion": "g.example/v1", "kind": "K", "metadata": { "name": "n", "namespace": "ns", "uid": "x", "labels": {} },
     });
     for version in ["v1", "v1beta1"] {
-        let Ok(objects) = converted_objects(answer, UID, version, &[original.clone()]) else {
+        let Ok(objects) = converted_objects(answer, UID, version, std::slice::from_ref(&original)) else {
             continue;
         };
         assert_eq!(objects.len(), 1);
