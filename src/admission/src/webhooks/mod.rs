@@ -10,6 +10,7 @@
 //! which the failure policy does what it does with any other.
 
 mod asking;
+mod breaker_events;
 mod call;
 pub(crate) mod configuration;
 mod metrics;
@@ -18,6 +19,7 @@ mod review;
 mod validating;
 pub(crate) mod verdict;
 
+pub use self::breaker_events::record_breaker_events;
 pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
 
 use std::sync::Arc;
@@ -50,10 +52,10 @@ struct Hooks {
 
 impl Hooks {
     fn start(system: &ActorSystem, kind: WebhookKind, source: ResourceLookup, parts: WebhookParts) -> Self {
-        let fold = || {
-            compile_entries(|found| {
+        let fold = move || {
+            compile_entries(move |found| {
                 let object = item::parse(found).ok()?;
-                Some(Configuration::read(&object))
+                Some(Configuration::read(kind, &object))
             })
         };
         Self {
