@@ -3,6 +3,8 @@
 //! JSON, because replicas of neighbouring versions must understand each other (unknown fields are skipped, missing ones
 //! have defaults) and because a few dozen small messages a second cost nothing in any encoding.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::io;
 
 use serde::Serialize;
@@ -13,6 +15,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const VERSION: u8 = 1;
 /// The largest message. A group's whole state is some kilobytes; a batch of log entries is less.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
+/// The version and the length.
+const HEAD_BYTES: usize = 5;
 /// The size of one read from the stream, so that a length alone does not cost memory.
 const CHUNK_BYTES: u64 = 64 << 10;
 
@@ -20,10 +24,12 @@ const CHUNK_BYTES: u64 = 64 << 10;
 pub(crate) async fn write<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), message: &T) -> io::Result<()> {
     let mut frame = vec![VERSION, 0, 0, 0, 0];
     serde_json::to_writer(&mut frame, message)?;
-    let length = frame.len() - 5;
+    let length = frame.len().saturating_sub(HEAD_BYTES);
     let length = u32::try_from(length).ok().filter(|_| length <= MOST_BYTES);
     let length = length.ok_or_else(|| io::Error::other("message is too long"))?;
-    frame[1..5].copy_from_slice(&length.to_be_bytes());
+    if let Some(place) = frame.get_mut(1..HEAD_BYTES) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
     stream.write_all(&frame).await?;
     stream.flush().await
 }
@@ -51,7 +57,7 @@ pub(crate) async fn read<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unp
         if taken == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        left -= u64::try_from(taken).unwrap_or(left);
+        left = left.saturating_sub(u64::try_from(taken).unwrap_or(left));
     }
     Ok(Some(serde_json::from_slice(&body)?))
 }

@@ -1,5 +1,7 @@
 //! Client certificates as far as they name a user.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{
     fmt::Write as _,
     time::{Duration, SystemTime},
@@ -60,11 +62,12 @@ impl CertificateIdentity {
             return Err(CertificateError::Unreadable);
         }
         let expiry = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
+        let not_after = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(expiry));
         Ok(Self {
             common_name: common_name.unwrap_or_default(),
             uid,
             organizations: subject.iter_organization().map(texts).collect::<Result<_, _>>()?,
-            not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(expiry),
+            not_after: not_after.ok_or(CertificateError::Unreadable)?,
             fingerprint: hexadecimal(&Sha256::digest(der)),
         })
     }

@@ -3,6 +3,8 @@
 //!
 //! Promise: headers count only beside a certificate of the proxies' own CAs, of a name that is allowed.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use trireme_machinery::percent;

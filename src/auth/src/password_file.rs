@@ -1,6 +1,8 @@
 //! Users with passwords from a file: `password,user,uid,"group1,group2"` a line. kube-apiserver had this until 1.18; it is off
 //! unless a file is named.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{collections::HashSet, fmt};
 
 use trireme_registry::request::UserInfo;

@@ -4,6 +4,8 @@
 //! Requests and `TokenReview`s ask the same [`TokenAuthenticator`], so that a token that a review calls good is accepted
 //! here. Promise: nothing that is said of a token shows it.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{fmt, sync::Arc};
 
 use trireme_machinery::go_text::{aggregate_errors, quote};

@@ -1,19 +1,22 @@
 //! Static bearer tokens from a file: `token,user,uid,"group1,group2"` a line.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{collections::HashSet, fmt};
 
 use subtle::{Choice, ConstantTimeEq};
 use trireme_registry::request::UserInfo;
+use zeroize::Zeroizing;
 
 /// The users of a `--token-auth-file`.
 pub struct TokenFile(Vec<(Secret, UserInfo)>);
 
-/// A token or password that is compared in constant time and never shown.
-pub(crate) struct Secret(Box<[u8]>);
+/// A token or password that is compared in constant time, never shown, and overwritten when it is given up.
+pub(crate) struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
     pub(crate) fn of(text: String) -> Self {
-        Self(text.into_bytes().into_boxed_slice())
+        Self(Zeroizing::new(text.into_bytes()))
     }
 
     pub(crate) fn is(&self, text: &str) -> Choice {
@@ -83,7 +86,11 @@ impl fmt::Debug for TokenFile {
 /// The lines of a file: their numbers, secrets and users.
 pub(crate) fn rows(text: &str) -> Result<Vec<(usize, String, UserInfo)>, TokenFileError> {
     let mut users = Vec::new();
-    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index.saturating_add(1), line.trim()))
+    {
         if line.is_empty() {
             continue;
         }

@@ -1,5 +1,7 @@
 //! Users from client certificates: the common name is the user, organizations are the groups.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::collections::BTreeMap;
 
 use trireme_actors::Clock;

@@ -1,5 +1,7 @@
 //! Request bodies.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 pub(crate) mod protobuf;
 
 use actix_web::{HttpRequest, error::PayloadError, http::header, web};
@@ -74,11 +76,11 @@ async fn read_whole(request: &HttpRequest, mut payload: web::Payload) -> Result<
     let Some(second) = next(&mut payload).await? else {
         return within_limit(first);
     };
-    let mut whole = BytesMut::with_capacity(length.unwrap_or(first.len() + second.len()));
+    let mut whole = BytesMut::with_capacity(length.unwrap_or(first.len().saturating_add(second.len())));
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&second);
     while let Some(chunk) = next(&mut payload).await? {
-        if whole.len() + chunk.len() > MAX_BYTES {
+        if whole.len().saturating_add(chunk.len()) > MAX_BYTES {
             return Err(too_large());
         }
         whole.extend_from_slice(&chunk);

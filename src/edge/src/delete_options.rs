@@ -1,5 +1,7 @@
 //! `DeleteOptions`: from the body if there is one, else from the query.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion,

@@ -1,5 +1,7 @@
 //! The options of writes: `CreateOptions`, `UpdateOptions` and `PatchOptions`, read from the query.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind,
@@ -119,7 +121,7 @@ fn manager_of(user_agent: &str) -> String {
         .chars()
         .filter(|c| !c.is_control() && (*c == ' ' || !c.is_whitespace()))
     {
-        if manager.len() + c.len_utf8() > MANAGER_BYTES {
+        if manager.len().saturating_add(c.len_utf8()) > MANAGER_BYTES {
             break;
         }
         manager.push(c);

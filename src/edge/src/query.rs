@@ -1,5 +1,7 @@
 //! The query of a URL, decoded as Go's `url.ParseQuery` does it, but not as leniently.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::borrow::Cow;
 
 use trireme_machinery::percent::decode;

@@ -3,6 +3,8 @@
 //! Made once per request by the filter chain. Authorization and the handlers both work from it, and from nothing else,
 //! so what was allowed is what is done.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use trireme_machinery::{
     percent,
     selector::{FieldSelector, LabelSelector},
@@ -267,16 +269,16 @@ fn split(path: &str) -> Vec<PathSpan> {
     if inner.is_empty() {
         return Vec::new();
     }
-    let offset = path.len() - path.trim_start_matches('/').len();
+    let offset = path.len().saturating_sub(path.trim_start_matches('/').len());
     let mut start = offset;
     inner
         .split('/')
         .map(|segment| {
             let span = PathSpan {
                 start,
-                end: start + segment.len(),
+                end: start.saturating_add(segment.len()),
             };
-            start = span.end + 1;
+            start = span.end.saturating_add(1);
             span
         })
         .collect()

@@ -1,5 +1,7 @@
 //! The answer of a webhook as client-go reads it: an object, or an error in its words.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::fmt;
 
 use serde_json::Value;

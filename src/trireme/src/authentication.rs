@@ -13,6 +13,7 @@ use trireme_auth::{
 };
 use trireme_http::client::{Client, ClientSettings};
 use trireme_registry::{DirectorHandle, request::UserInfo};
+use zeroize::Zeroizing;
 
 use crate::build_error::BuildError;
 use crate::config_controller::ConfigController;
@@ -46,7 +47,7 @@ pub(crate) fn start(
     requests.push(Arc::new(CertificateAuthenticator::new(system.clock().clone())));
     if let Some(path) = settings.basic_auth_file.clone() {
         let file = files.load("basic-auth-file", vec![path.clone()], move |contents| {
-            let text = String::from_utf8_lossy(&contents.concat()).into_owned();
+            let text = text_of(contents);
             PasswordFile::parse(&text).map_err(|source| unusable(&path, source))
         })?;
         requests.push(Arc::new(Passwords(file)));
@@ -89,9 +90,15 @@ fn tokens(
     Ok(TokenUnion::new(ways))
 }
 
+/// The text of files with secrets, overwritten when it is given up.
+fn text_of(contents: &[Vec<u8>]) -> Zeroizing<String> {
+    let bytes = Zeroizing::new(contents.concat());
+    Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn token_file(path: PathBuf, files: &mut Reloader) -> Result<Current<TokenFile>, BuildError> {
     files.load("token-auth-file", vec![path.clone()], move |contents| {
-        let text = String::from_utf8_lossy(&contents.concat()).into_owned();
+        let text = text_of(contents);
         TokenFile::parse(&text).map_err(|source| unusable(&path, source))
     })
 }

@@ -8,6 +8,7 @@ use trireme_actors::Clock;
 use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenKeyError, TokenSigner};
 use trireme_kinds::TokenIssuer;
 use trireme_registry::DirectorHandle;
+use zeroize::Zeroizing;
 
 use crate::build_error::{BuildError, read_file};
 use crate::pki::{self, Pki};
@@ -36,7 +37,7 @@ impl TokenKeys {
             source,
         };
         let public = public_key(signing)?.ok_or(wrap(TokenKeyError))?;
-        let signer = TokenSigner::new(&read_file(signing)?, &public, &issuer).map_err(wrap)?;
+        let signer = TokenSigner::new(&Zeroizing::new(read_file(signing)?), &public, &issuer).map_err(wrap)?;
         let mut believed = vec![(signing.clone(), public)];
         for path in settings.service_account_key_files.iter().chain([own]) {
             let key = match public_key(path)? {
@@ -111,6 +112,7 @@ impl TokenKeys {
 
 /// The public half of a private key's file; `None` if the file holds something else.
 fn public_key(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
-    let pem = String::from_utf8_lossy(&read_file(path)?).into_owned();
+    let bytes = Zeroizing::new(read_file(path)?);
+    let pem = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
     Ok(pki::public_key(&pem).map(String::into_bytes))
 }

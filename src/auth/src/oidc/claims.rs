@@ -1,5 +1,7 @@
 //! The claims of a token, read as Go's `encoding/json` reads them, with its words for what does not fit.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use serde_json::{Map, Number, Value};
 use trireme_machinery::go_text::kind_name;
 

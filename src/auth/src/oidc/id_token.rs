@@ -1,5 +1,7 @@
 //! An ID token: what is checked of every one, in the order and in the words of go-oidc.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::time::SystemTime;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};

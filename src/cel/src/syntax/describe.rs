@@ -22,15 +22,17 @@ pub(crate) fn describe(source: &str, offset: usize, text: String) -> CompileErro
 }
 
 fn is_small(source: &str) -> bool {
-    let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0);
+    let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0_usize);
     for byte in source.bytes() {
         match byte {
             b'(' | b'[' | b'{' => {
-                depth += 1;
+                depth = depth.saturating_add(1);
                 deepest = deepest.max(depth);
             }
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b'.' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'?' => operators += 1,
+            b'.' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'?' => {
+                operators = operators.saturating_add(1);
+            }
             _ => {}
         }
     }
@@ -54,7 +56,9 @@ fn in_words_of_cel(source: &str) -> Option<CompileError> {
     let issues = told.map(|error| Issue {
         line: usize::try_from(error.pos.0).unwrap_or(0),
         // cel-go gives the end of an empty expression the place before its first character.
-        column: usize::try_from(error.pos.1 - 1).ok().filter(|_| !source.is_empty()),
+        column: usize::try_from(error.pos.1.saturating_sub(1))
+            .ok()
+            .filter(|_| !source.is_empty()),
         text: error.msg,
     });
     Some(CompileError::new(source, issues.collect()))

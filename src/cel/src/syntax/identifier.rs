@@ -80,7 +80,7 @@ pub fn unescape_field(name: &str) -> Option<Cow<'_, str>> {
         let escape = ESCAPES.iter().find(|(_, escape)| escape.trim_matches('_') == mark);
         match escape {
             Some((plain, _)) => property.push_str(plain),
-            None if is_reserved(mark) && name.len() == mark.len() + 4 => property.push_str(mark),
+            None if is_reserved(mark) && name.len() == mark.len().saturating_add(4) => property.push_str(mark),
             None => return None,
         }
         rest = after;

@@ -62,13 +62,20 @@ impl<'s> Lexer<'s> {
         self.source.get(self.at..).unwrap_or_default()
     }
 
+    fn advance(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
     fn skip_blanks(&mut self) {
         loop {
             let rest = self.rest();
-            let blank = rest.len() - rest.trim_start_matches(['\t', ' ', '\r', '\n', '\u{c}']).len();
-            self.at += blank;
+            let blank = rest
+                .len()
+                .saturating_sub(rest.trim_start_matches(['\t', ' ', '\r', '\n', '\u{c}']).len());
+            self.advance(blank);
             if self.rest().starts_with("//") {
-                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+                let comment = self.rest().find('\n').unwrap_or(self.rest().len());
+                self.advance(comment);
             } else if blank == 0 {
                 return;
             }
@@ -94,11 +101,11 @@ impl<'s> Lexer<'s> {
         if first == '`' {
             let inner = rest.get(1..)?;
             let len = inner.find(|c: char| !(c.is_ascii_alphanumeric() || "_.-/ ".contains(c)))?;
-            self.at += len + 2;
+            self.advance(len.saturating_add(2));
             return (len > 0 && inner.get(len..)?.starts_with('`')).then_some(TokenKind::QuotedIdent);
         }
         let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol))?;
-        self.at += symbol.len();
+        self.advance(symbol.len());
         Some(TokenKind::Symbol(symbol))
     }
 
@@ -107,7 +114,7 @@ impl<'s> Lexer<'s> {
         let len = rest
             .find(|c: char| c != '_' && !c.is_ascii_alphanumeric())
             .unwrap_or(rest.len());
-        self.at += len;
+        self.advance(len);
         let word = rest.get(..len).unwrap_or_default();
         let keyword = KEYWORDS.iter().find(|keyword| **keyword == word);
         keyword.map_or(TokenKind::Ident, |keyword| TokenKind::Symbol(keyword))
@@ -115,14 +122,14 @@ impl<'s> Lexer<'s> {
 
     fn digits(&mut self, is_digit: fn(&u8) -> bool) -> usize {
         let len = self.rest().bytes().take_while(is_digit).count();
-        self.at += len;
+        self.advance(len);
         len
     }
 
     fn number(&mut self) -> TokenKind {
         let is_hex = self.rest().starts_with("0x") && self.rest().as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
         if is_hex {
-            self.at += 2;
+            self.advance(2);
             self.digits(u8::is_ascii_hexdigit);
             return self.unsigned_or_int();
         }
@@ -130,15 +137,15 @@ impl<'s> Lexer<'s> {
         let mut is_float = false;
         let rest = self.rest().as_bytes();
         if rest.first() == Some(&b'.') && rest.get(1).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
+            self.advance(1);
             self.digits(u8::is_ascii_digit);
             is_float = true;
         }
         let rest = self.rest().as_bytes();
         if matches!(rest.first(), Some(b'e' | b'E')) {
             let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
-            if rest.get(1 + sign).is_some_and(u8::is_ascii_digit) {
-                self.at += 1 + sign;
+            if rest.get(sign.saturating_add(1)).is_some_and(u8::is_ascii_digit) {
+                self.advance(sign.saturating_add(1));
                 self.digits(u8::is_ascii_digit);
                 is_float = true;
             }
@@ -152,7 +159,7 @@ impl<'s> Lexer<'s> {
 
     fn unsigned_or_int(&mut self) -> TokenKind {
         if self.rest().starts_with(['u', 'U']) {
-            self.at += 1;
+            self.advance(1);
             return TokenKind::Uint;
         }
         TokenKind::Int
@@ -179,7 +186,7 @@ impl<'s> Lexer<'s> {
         let Some(len) = end_of_text(body, &open, is_long, marks.contains('r')) else {
             return Some(None);
         };
-        self.at += prefix + open.len() * 2 + len;
+        self.advance(prefix.saturating_add(open.len().saturating_mul(2)).saturating_add(len));
         Some(Some(if marks.contains('b') {
             TokenKind::Bytes
         } else {

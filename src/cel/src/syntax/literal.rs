@@ -5,7 +5,7 @@ use super::ast::Literal;
 /// A number's value from its text; none if it does not fit.
 pub(crate) fn int(text: &str, is_negative: bool) -> Option<Literal> {
     let magnitude = magnitude(text)?;
-    let value = i128::from(magnitude) * if is_negative { -1 } else { 1 };
+    let value = i128::from(magnitude).saturating_mul(if is_negative { -1 } else { 1 });
     i64::try_from(value).ok().map(Literal::Int)
 }
 
@@ -57,7 +57,7 @@ fn unescape(body: &str, is_bytes: bool) -> Option<Vec<u8>> {
     let mut rest = body;
     while let Some(at) = rest.find('\\') {
         value.extend_from_slice(rest.get(..at)?.as_bytes());
-        let escape = rest.get(at + 1..)?;
+        let escape = rest.get(at.saturating_add(1)..)?;
         let mark = escape.chars().next()?;
         rest = escape.get(mark.len_utf8()..)?;
         let simple = match mark {
@@ -86,7 +86,9 @@ fn unescape(body: &str, is_bytes: bool) -> Option<Vec<u8>> {
             return None;
         }
         rest = rest.get(digits.len()..)?;
-        let number = u32::from_str_radix(digits, base).ok()? + code.unwrap_or(0) * 64;
+        let number = u32::from_str_radix(digits, base)
+            .ok()?
+            .saturating_add(code.unwrap_or(0).saturating_mul(64));
         match is_bytes {
             true => value.push(u8::try_from(number).ok()?),
             false => {

@@ -1,5 +1,7 @@
 //! The syntax of expressions: tokens, the tree, macros, and what is wrong with a source that is no expression.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 pub(crate) mod ast;
 mod describe;
 mod identifier;

@@ -73,7 +73,7 @@ pub(crate) fn node(
     (nodes, counted): (u16, u16),
     is_counted: bool,
 ) -> ParseResult<ParsedExpression> {
-    let (nodes, counted) = (nodes + 1, counted + u16::from(is_counted));
+    let (nodes, counted) = (nodes.saturating_add(1), counted.saturating_add(u16::from(is_counted)));
     if counted > MAX_DEPTH || nodes > MAX_TREE_DEPTH {
         return Err(SyntaxError::TooDeep);
     }
@@ -120,7 +120,7 @@ impl Parser<'_> {
 
     fn next(&mut self) -> Token {
         let token = self.token();
-        self.at += usize::from(token.kind != TokenKind::End);
+        self.at = self.at.saturating_add(usize::from(token.kind != TokenKind::End));
         token
     }
 
@@ -146,7 +146,7 @@ impl Parser<'_> {
 
     /// A whole expression, with its conditional.
     fn expression(&mut self) -> ParseResult<ParsedExpression> {
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         if self.depth > MAX_DEPTH {
             return Err(SyntaxError::TooDeep);
         }
@@ -155,7 +155,7 @@ impl Parser<'_> {
             Some(mark) => self.conditional(mark, parsed)?,
             None => parsed,
         };
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         Ok(parsed)
     }
 
@@ -191,7 +191,7 @@ impl Parser<'_> {
     ) -> ParseResult<ParsedExpression> {
         let token = self.next();
         let mut depths = Depths::default();
-        let mut terms = vec![depths.of(left), depths.of(self.binary(precedence + 1)?)];
+        let mut terms = vec![depths.of(left), depths.of(self.binary(precedence.saturating_add(1))?)];
         let logical = match symbol {
             "||" => Logical::Or,
             "&&" => Logical::And,
@@ -199,7 +199,7 @@ impl Parser<'_> {
         };
         while self.kind() == token.kind {
             self.next();
-            terms.push(depths.of(self.binary(precedence + 1)?));
+            terms.push(depths.of(self.binary(precedence.saturating_add(1))?));
         }
         node(at(token), Expr::Logical(logical, terms), (depths.0, depths.1), false)
     }
@@ -219,12 +219,12 @@ impl Parser<'_> {
             let parsed = node(at(first), Expr::Literal(literal), (0, 0), false)?;
             return self.members_of(parsed);
         }
-        let mut count = 1;
+        let mut count = 1_usize;
         while self.take(symbol).is_some() {
-            count += 1;
+            count = count.saturating_add(1);
         }
         let operand = self.member()?;
-        if count % 2 == 0 {
+        if count.is_multiple_of(2) {
             return Ok(operand);
         }
         let function = if symbol == "!" { "!_" } else { "-_" };
@@ -261,7 +261,7 @@ impl Parser<'_> {
             TokenKind::Ident => self.text(field).to_owned(),
             TokenKind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
             _ => {
-                self.at -= usize::from(field.kind != TokenKind::End);
+                self.at = self.at.saturating_sub(usize::from(field.kind != TokenKind::End));
                 return Err(self.unexpected("IDENTIFIER"));
             }
         };

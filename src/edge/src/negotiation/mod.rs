@@ -1,5 +1,7 @@
 //! Content negotiation: what an answer looks like, and what a request body is.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod accept;
 mod body;
 mod pretty;

@@ -12,8 +12,8 @@ pub(crate) fn wants_pretty(query: &Query, user_agent: Option<&str>) -> bool {
 
 /// Indents compact JSON by two spaces a level, as Go's `MarshalIndent` does.
 pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let mut depth = 0;
+    let mut out = Vec::with_capacity(json.len().saturating_mul(2));
+    let mut depth = 0_usize;
     let mut in_string = false;
     let mut escaped = false;
     let mut bytes = json.iter().copied().peekable();
@@ -34,7 +34,7 @@ pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
                 if let Some(close) = bytes.next_if(|next| matches!(next, b'}' | b']')) {
                     out.push(close);
                 } else {
-                    depth += 1;
+                    depth = depth.saturating_add(1);
                     new_line(&mut out, depth);
                 }
             }
@@ -57,7 +57,7 @@ pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
 
 fn new_line(out: &mut Vec<u8>, depth: usize) {
     out.push(b'\n');
-    out.extend(std::iter::repeat_n(b' ', depth * 2));
+    out.extend(std::iter::repeat_n(b' ', depth.saturating_mul(2)));
 }
 
 #[cfg(test)]

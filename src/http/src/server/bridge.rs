@@ -3,6 +3,8 @@
 //! The two differ in the version of their types only, so a head costs some small copies; bodies are passed on as they
 //! are.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{
     cell::RefCell,
     pin::Pin,
@@ -61,9 +63,9 @@ impl Unread {
         let Some(body) = self.0.filter(ours) else { return };
         let mut rest = IncomingStream(body);
         let discarded = async {
-            let mut bytes = 0;
+            let mut bytes = 0_usize;
             while let Ok(Some(Ok(chunk))) = tokio::time::timeout(UNREAD_PAUSE, rest.next()).await {
-                bytes += chunk.len();
+                bytes = bytes.saturating_add(chunk.len());
                 if bytes > UNREAD_BYTES {
                     return;
                 }

@@ -5,6 +5,8 @@
 //! before it has them. A head that was sent together with the request before it is not looked at: proxies that share
 //! a connection between clients do not do that.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 const LENGTH: &[u8] = b"content-length";
 const ENCODING: &[u8] = b"transfer-encoding";
 

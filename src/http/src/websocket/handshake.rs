@@ -3,6 +3,8 @@
 //! As kube-apiserver, except that clients need not send `Origin`: there 403 is what programs see that are no browsers and
 //! do not know of it.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Version, header},

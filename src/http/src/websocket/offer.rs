@@ -1,5 +1,7 @@
 //! The subprotocols that a request for a WebSocket offers.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use actix_http::header::{self, HeaderMap};
 
 /// Reports whether a request asks for a WebSocket.

@@ -1,5 +1,7 @@
 //! Reads PEM as Go does: blocks are found anywhere in a text, what is between them is passed over.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// The well-formed blocks in their order: their kind, such as `CERTIFICATE`, and what they hold.

@@ -1,5 +1,7 @@
 //! The texts of Go's `crypto/x509` for requests and certificates that it cannot read.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use x509_parser::{
     certificate::X509Certificate, certification_request::X509CertificationRequest, error::X509Error,
     prelude::FromDer as _, public_key::PublicKey,
@@ -104,7 +106,7 @@ fn sequence<'a>(der: &'a [u8], name: &str) -> Result<Element<'a>, String> {
     }
     let (class, is_compound, number) = (tag >> 6, tag & 0x20 != 0, tag & 0x1f);
     if (class, is_compound, number) != (0, true, SEQUENCE) {
-        let header = der.len() - rest.len();
+        let header = der.len().saturating_sub(rest.len());
         return structure(&format!(
             "tags don't match (16 vs {{class:{class} tag:{number} length:{length} isCompound:{is_compound}}}) \
              {{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> \

@@ -76,7 +76,7 @@ impl<'a> JsonDecoder<'a> {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
                 return Some(byte);
             }
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
         }
         None
     }
@@ -90,12 +90,12 @@ impl<'a> JsonDecoder<'a> {
         match byte {
             b'{' => self.open_object(),
             b'[' => {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
                 self.push(JsonFrame::List(Vec::new()))?;
                 Ok(ExpectedToken::FirstItem)
             }
             b']' if may_close => {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
                 self.close()
             }
             b'"' => Ok(ExpectedToken::Complete(Value::String(self.string()?))),
@@ -124,10 +124,10 @@ impl<'a> JsonDecoder<'a> {
     }
 
     fn open_object(&mut self) -> Result<ExpectedToken, JsonError> {
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         self.push(JsonFrame::Object(Object::new(), String::new()))?;
         if self.expect_token()? == b'}' {
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
             return self.close();
         }
         self.key()
@@ -145,7 +145,7 @@ impl<'a> JsonDecoder<'a> {
         }
         match self.expect_token()? {
             b':' => {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
                 Ok(ExpectedToken::Value)
             }
             other => Err(unexpected(other, "after object key")),
@@ -159,9 +159,9 @@ impl<'a> JsonDecoder<'a> {
             Some(JsonFrame::List(items)) => {
                 items.push(value);
                 match self.expect_token()? {
-                    b',' => self.at += 1,
+                    b',' => self.at = self.at.saturating_add(1),
                     b']' => {
-                        self.at += 1;
+                        self.at = self.at.saturating_add(1);
                         return self.close().map(Placed::Within);
                     }
                     other => return Err(unexpected(other, "after array element")),
@@ -183,9 +183,9 @@ impl<'a> JsonDecoder<'a> {
             }
         }
         match self.expect_token()? {
-            b',' => self.at += 1,
+            b',' => self.at = self.at.saturating_add(1),
             b'}' => {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
                 return self.close().map(Placed::Within);
             }
             other => return Err(unexpected(other, "after object key:value pair")),
@@ -216,7 +216,7 @@ impl<'a> JsonDecoder<'a> {
         for expected in word.bytes() {
             match self.input.get(self.at) {
                 None => return Err(JsonError::UnexpectedEnd),
-                Some(&byte) if byte == expected => self.at += 1,
+                Some(&byte) if byte == expected => self.at = self.at.saturating_add(1),
                 Some(&byte) => return Err(unexpected(byte, literal_place(word, expected))),
             }
         }
@@ -225,17 +225,20 @@ impl<'a> JsonDecoder<'a> {
 
     fn number(&mut self) -> Result<Value, JsonError> {
         let (length, is_integer) = number::scan(self.input.get(self.at..).unwrap_or_default())?;
-        let digits = self.input.get(self.at..self.at + length).unwrap_or_default();
-        self.at += length;
+        let digits = self
+            .input
+            .get(self.at..self.at.saturating_add(length))
+            .unwrap_or_default();
+        self.at = self.at.saturating_add(length);
         let digits = std::str::from_utf8(digits).expect("digits are ASCII");
         number::parse(digits, is_integer)
     }
 
     /// Reads a string whose opening quote is next.
     fn string(&mut self) -> Result<String, JsonError> {
-        let body = self.input.get(self.at + 1..).unwrap_or_default();
+        let body = self.input.get(self.at.saturating_add(1)..).unwrap_or_default();
         let (value, length) = text::read(body)?;
-        self.at += length + 1;
+        self.at = self.at.saturating_add(length).saturating_add(1);
         Ok(value)
     }
 }

@@ -5,6 +5,8 @@
 //! the reader of the body does. Integers of 64 bits are exact, all other numbers are doubles. Invalid UTF-8 and lone
 //! surrogates become U+FFFD, as in Go, since clients may have stored such objects elsewhere already.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod decode;
 mod encode;
 mod number;
@@ -66,7 +68,7 @@ pub(crate) fn depth(value: &Value) -> usize {
         Value::Object(fields) => fields.values().map(depth).max(),
         _ => return 0,
     };
-    1 + deepest.unwrap_or(0)
+    deepest.unwrap_or(0).saturating_add(1)
 }
 
 #[cfg(test)]

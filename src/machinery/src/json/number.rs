@@ -11,7 +11,7 @@ pub(super) fn scan(input: &[u8]) -> Result<(usize, bool), JsonError> {
     let byte = |at: usize| input.get(at).copied();
     let digits = |mut at: usize| {
         while byte(at).is_some_and(|b| b.is_ascii_digit()) {
-            at += 1;
+            at = at.saturating_add(1);
         }
         at
     };
@@ -23,17 +23,21 @@ pub(super) fn scan(input: &[u8]) -> Result<(usize, bool), JsonError> {
 
     let mut at = usize::from(byte(0) == Some(b'-'));
     digit_at(at, "in numeric literal")?;
-    at = if byte(at) == Some(b'0') { at + 1 } else { digits(at) };
+    at = if byte(at) == Some(b'0') {
+        at.saturating_add(1)
+    } else {
+        digits(at)
+    };
     let mut is_integer = true;
     if byte(at) == Some(b'.') {
-        digit_at(at + 1, "after decimal point in numeric literal")?;
-        at = digits(at + 1);
+        digit_at(at.saturating_add(1), "after decimal point in numeric literal")?;
+        at = digits(at.saturating_add(1));
         is_integer = false;
     }
     if matches!(byte(at), Some(b'e' | b'E')) {
-        at += 1;
+        at = at.saturating_add(1);
         if matches!(byte(at), Some(b'+' | b'-')) {
-            at += 1;
+            at = at.saturating_add(1);
         }
         digit_at(at, "in exponent of numeric literal")?;
         at = digits(at);

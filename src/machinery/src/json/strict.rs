@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for StrictWalk<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let mut index = 0;
+        let mut index = 0_usize;
         while items
             .next_element_seed(StrictWalk {
                 errors: self.errors,
@@ -161,7 +161,7 @@ impl<'de> Visitor<'de> for StrictWalk<'_, '_> {
             })?
             .is_some()
         {
-            index += 1;
+            index = index.saturating_add(1);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
     let mut out = match std::str::from_utf8(head) {
         Ok(text) => text.to_owned(),
         Err(_) => {
-            let mut out = String::with_capacity(head.len() + 8);
+            let mut out = String::with_capacity(head.len().saturating_add(8));
             push_lossy(&mut out, head);
             out
         }
@@ -23,14 +23,17 @@ pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
     loop {
         match input.get(at) {
             None => return Err(JsonError::UnexpectedEnd),
-            Some(b'"') => return Ok((out, at + 1)),
-            Some(b'\\') => at += escape(input.get(at + 1..).unwrap_or_default(), &mut out)? + 1,
+            Some(b'"') => return Ok((out, at.saturating_add(1))),
+            Some(b'\\') => {
+                let rest = input.get(at.saturating_add(1)..).unwrap_or_default();
+                at = at.saturating_add(escape(rest, &mut out)?).saturating_add(1);
+            }
             Some(&byte) if byte < b' ' => return Err(unexpected(byte, IN_STRING)),
             Some(_) => {
                 let rest = input.get(at..).unwrap_or_default();
                 let length = plain_length(rest);
                 push_lossy(&mut out, rest.get(..length).unwrap_or_default());
-                at += length;
+                at = at.saturating_add(length);
             }
         }
     }
@@ -44,9 +47,9 @@ pub(super) fn plain_length(input: &[u8]) -> usize {
     let special = |b: u8| (b == b'"') | (b == b'\\') | (b < b' ');
     // Without an early end within a chunk, which would keep the compiler from using vector instructions.
     let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, &b| any | special(b));
-    let plain = CHUNK * input.chunks_exact(CHUNK).take_while(is_plain).count();
+    let plain = CHUNK.saturating_mul(input.chunks_exact(CHUNK).take_while(is_plain).count());
     let rest = input.get(plain..).unwrap_or_default();
-    plain + rest.iter().position(|&b| special(b)).unwrap_or(rest.len())
+    plain.saturating_add(rest.iter().position(|&b| special(b)).unwrap_or(rest.len()))
 }
 
 /// Appends bytes, each one that is no UTF-8 as U+FFFD.
@@ -61,7 +64,7 @@ fn push_lossy(out: &mut String, bytes: &[u8]) {
 fn escape(input: &[u8], out: &mut String) -> Result<usize, JsonError> {
     let c = match input.first() {
         None => return Err(JsonError::UnexpectedEnd),
-        Some(b'u') => return unicode(input.get(1..).unwrap_or_default(), out).map(|length| length + 1),
+        Some(b'u') => return unicode(input.get(1..).unwrap_or_default(), out).map(|length| length.saturating_add(1)),
         Some(b'b') => '\u{8}',
         Some(b'f') => '\u{c}',
         Some(b'n') => '\n',
@@ -87,7 +90,7 @@ fn unicode(input: &[u8], out: &mut String) -> Result<usize, JsonError> {
     };
     match second {
         Some(low @ 0xDC00..=0xDFFF) if first < 0xDC00 => {
-            let code = 0x10000 + ((first - 0xD800) << 10) + (low - 0xDC00);
+            let code = 0x10000_u32.saturating_add((first & 0x3FF) << 10 | (low & 0x3FF));
             out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             Ok(10)
         }
@@ -103,7 +106,7 @@ fn hex(input: &[u8]) -> Result<u32, JsonError> {
     for at in 0..4 {
         let byte = *input.get(at).ok_or(JsonError::UnexpectedEnd)?;
         let digit = char::from(byte).to_digit(16).ok_or_else(|| unexpected(byte, IN_HEX))?;
-        code = code * 16 + digit;
+        code = code << 4 | digit;
     }
     Ok(code)
 }

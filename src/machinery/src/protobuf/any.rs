@@ -1,5 +1,7 @@
 //! Fields that hold any JSON (`RawExtension`, `JSON`, `FieldsV1`), and those of JSON schemas that hold one of two things.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use serde_json::Value;
 
 use super::{
@@ -43,7 +45,7 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
         return Ok(Value::Null);
     }
     let value = json::decode(text)?.value;
-    if depth + 1 + height(&value) > json::MAX_DEPTH {
+    if depth.saturating_add(1).saturating_add(height(&value)) > json::MAX_DEPTH {
         return Err(ProtobufError::TooDeep);
     }
     Ok(value)
@@ -52,8 +54,8 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
 /// The depth to which a value nests.
 fn height(value: &Value) -> usize {
     match value {
-        Value::Array(items) => 1 + items.iter().map(height).max().unwrap_or_default(),
-        Value::Object(fields) => 1 + fields.values().map(height).max().unwrap_or_default(),
+        Value::Array(items) => items.iter().map(height).max().unwrap_or_default().saturating_add(1),
+        Value::Object(fields) => fields.values().map(height).max().unwrap_or_default().saturating_add(1),
         _ => 0,
     }
 }
@@ -89,7 +91,12 @@ fn schema_or_schemas(
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => one = schema(messages, ty, entry.bytes("schema")?, depth)?,
-            2 => several.push(schema(messages, ty, entry.bytes("jSONSchemas")?, depth + 1)?),
+            2 => several.push(schema(
+                messages,
+                ty,
+                entry.bytes("jSONSchemas")?,
+                depth.saturating_add(1),
+            )?),
             _ => {}
         }
     }
@@ -118,7 +125,7 @@ fn schema_or_names(
 /// A schema in its final form: the engine does not look into fields that hold anything, where Go would leave zeroes out.
 fn schema(messages: &MessageReader<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     let mut object = Object::new();
-    messages.message(ty, bytes, &mut object, depth + 1)?;
+    messages.message(ty, bytes, &mut object, depth.saturating_add(1))?;
     Ok(schema::decode(messages.table, ty, Value::Object(object))
         .map_err(Box::new)?
         .value)

@@ -1,5 +1,7 @@
 //! Messages by their type: which tag is which field, and what the field's shape makes of its bytes.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use serde_json::{Value, map};
 
 use super::{
@@ -80,18 +82,18 @@ impl MessageReader<'_> {
         match &place.field.shape {
             Shape::Struct(ty) => {
                 let known = fields_of(object, name);
-                self.message(*ty, entry.bytes(name)?, known, depth + 1)
+                self.message(*ty, entry.bytes(name)?, known, depth.saturating_add(1))
             }
             Shape::List { item, .. } if !is_wrapped(place.owner, place.field) => {
                 let slot = object.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new()));
                 match slot {
-                    Value::Array(items) => self.items(place, item, entry, items, depth + 1),
+                    Value::Array(items) => self.items(place, item, entry, items, depth.saturating_add(1)),
                     _ => Ok(()),
                 }
             }
             Shape::Map { value, .. } => {
                 let entries = fields_of(object, name);
-                let (key, value) = self.map_entry(place, value, entry.bytes(name)?, depth + 1)?;
+                let (key, value) = self.map_entry(place, value, entry.bytes(name)?, depth.saturating_add(1))?;
                 entries.insert(key, value);
                 Ok(())
             }
@@ -162,12 +164,17 @@ impl MessageReader<'_> {
         match shape {
             Shape::Struct(ty) => {
                 let mut object = Object::new();
-                self.message(*ty, entry.bytes(&place.field.name)?, &mut object, depth + 1)?;
+                self.message(
+                    *ty,
+                    entry.bytes(&place.field.name)?,
+                    &mut object,
+                    depth.saturating_add(1),
+                )?;
                 Ok(Value::Object(object))
             }
             Shape::Any => any::value(self, place, entry.bytes(&place.field.name)?, depth),
-            Shape::List { item, .. } => self.wrapped_list(place, item, entry, depth + 1),
-            Shape::Map { value, .. } => self.wrapped_map(place, value, entry, depth + 1),
+            Shape::List { item, .. } => self.wrapped_list(place, item, entry, depth.saturating_add(1)),
+            Shape::Map { value, .. } => self.wrapped_map(place, value, entry, depth.saturating_add(1)),
             leaf => leaf_value(leaf, entry, &place.field.name),
         }
     }

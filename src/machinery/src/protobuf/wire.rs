@@ -1,5 +1,7 @@
 //! The wire format: a message is a row of entries, each a tag and a value of one of a few types.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use super::ProtobufError;
 
 /// The most bytes that a 64-bit number takes.
@@ -48,7 +50,7 @@ impl<'a> WireReader<'a> {
                     Raw::Bytes(self.take(length)?)
                 }
                 3 => {
-                    open_groups += 1;
+                    open_groups = open_groups.saturating_add(1);
                     continue;
                 }
                 4 => {
@@ -93,7 +95,7 @@ impl<'a> WireReader<'a> {
         for place in 0..MAX_VARINT_BYTES {
             let (&byte, rest) = self.rest.split_first().ok_or(ProtobufError::UnexpectedEnd)?;
             self.rest = rest;
-            number |= u64::from(byte & 0x7f) << (7 * place);
+            number |= u64::from(byte & 0x7f).wrapping_shl(place.saturating_mul(7));
             if byte < 0x80 {
                 return Ok(number);
             }

@@ -1,5 +1,7 @@
 //! AES in its two modes (`k8s.io/apiserver/pkg/storage/value/encrypt/aes`).
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use aws_lc_rs::{
     aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     cipher::{
@@ -54,7 +56,7 @@ impl AesCbc {
 
     pub(super) fn encrypt(&self, data: &[u8]) -> Result<Vec<u8>, EncryptionError> {
         let iv = random::<BLOCK>()?;
-        let mut text = Vec::with_capacity(data.len() + BLOCK);
+        let mut text = Vec::with_capacity(data.len().saturating_add(BLOCK));
         text.extend_from_slice(data);
         let context = EncryptionContext::Iv128(FixedLength::from(&iv));
         let encrypted = self.encrypting.less_safe_encrypt(&mut text, context);
@@ -92,7 +94,7 @@ impl AesGcm {
 
     pub(super) fn encrypt(&self, data: &[u8], place: &str) -> Result<Vec<u8>, EncryptionError> {
         let bytes = random::<NONCE_LEN>()?;
-        let mut text = Vec::with_capacity(data.len() + self.0.algorithm().tag_len());
+        let mut text = Vec::with_capacity(data.len().saturating_add(self.0.algorithm().tag_len()));
         text.extend_from_slice(data);
         let nonce = Nonce::assume_unique_for_key(bytes);
         let sealed = self

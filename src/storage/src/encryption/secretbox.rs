@@ -1,5 +1,7 @@
 //! NaCl's secretboxes: `nonce || tag || ciphertext` (`k8s.io/apiserver/pkg/storage/value/encrypt/secretbox`).
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use crypto_secretbox::{KeyInit as _, Nonce, XSalsa20Poly1305, aead::Aead as _};
 
 use super::{aes::random, transform::EncryptionError};
