@@ -13,12 +13,14 @@ mod asking;
 mod call;
 mod conditions;
 mod configuration;
+mod credentials;
 mod metrics;
 mod mutating;
 mod review;
 mod validating;
 mod verdict;
 
+pub use self::credentials::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin};
 pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
 
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub(crate) struct WebhookParts {
     pub(crate) services: ServiceResolver,
     /// The authorizer of `authorizer` in match conditions.
     pub(crate) permissions: Arc<dyn Permissions>,
+    /// The users that webhooks are called as.
+    pub(crate) users: Arc<WebhookUsers>,
 }
 
 /// The configured webhooks of one kind, and what calling them takes.
@@ -51,10 +55,12 @@ struct Hooks {
 
 impl Hooks {
     fn start(system: &ActorSystem, kind: WebhookKind, source: ResourceLookup, parts: WebhookParts) -> Self {
-        let fold = || {
-            compile_entries(|found| {
+        let users = Arc::clone(&parts.users);
+        let fold = move || {
+            let users = Arc::clone(&users);
+            compile_entries(move |found| {
                 let object = item::parse(found).ok()?;
-                Some(Configuration::read(&object))
+                Some(Configuration::read(&object, &users))
             })
         };
         Self {
