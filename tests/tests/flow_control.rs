@@ -1,7 +1,7 @@
 //! Priority and fairness as clients see it: who is classified how, who waits, and who is refused.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     thread,
     time::{Duration, Instant},
 };
@@ -313,10 +313,65 @@ fn a_full_level_refuses_only_its_own_requests() {
             .filter(|line| line.starts_with("apiserver_longrunning_requests{"));
         open.any(|line| line.contains("resource=\"configmaps\"") && line.ends_with(" 1"))
     });
+    until("its first events are sent", PATIENCE, || {
+        column(&admin, "one", EXECUTING) == "0"
+    });
     while !watch.is_finished() {
         assert_eq!(get(&alice, CONFIG_MAPS).code, 200);
     }
     assert_eq!(watch.join().ok(), Some(200));
+}
+
+#[test]
+fn a_watch_keeps_its_seat_until_its_first_events_are_sent() {
+    // More than the buffers between the two ends hold.
+    const OBJECTS: usize = 24;
+    const BYTES: usize = 900_000;
+    let flags = ["--max-requests-inflight=10", "--max-mutating-requests-inflight=10"];
+    let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    allow_alice(&admin);
+    for number in 0..OBJECTS {
+        let metadata = json!({ "name": format!("large-{number}") });
+        create(
+            &admin,
+            CONFIG_MAPS,
+            &json!({ "metadata": metadata, "data": { "k": "v".repeat(BYTES) } }),
+        );
+    }
+    one_seat(&admin, &json!({ "type": "Reject" }));
+    let small = format!("{CONFIG_MAPS}/large-1?resourceVersion=0");
+    until("the schema counts", PATIENCE, || {
+        let answer = get(&alice, &small);
+        answer.code == 200 && Names::read(&admin).of(&answer) == "one one"
+    });
+    let mut watch = begin_to_watch(&alice);
+    until("the watch has its seat", PATIENCE, || {
+        column(&admin, "one", EXECUTING) == "1"
+    });
+    for _ in 0..10 {
+        assert_eq!(
+            get(&alice, &small).code,
+            429,
+            "the client has not taken its first events"
+        );
+    }
+    let mut taken = vec![0; OBJECTS * BYTES];
+    watch.read_exact(&mut taken).expect("the events come");
+    until("the seat is given back", PATIENCE, || {
+        column(&admin, "one", EXECUTING) == "0"
+    });
+    assert_eq!(get(&alice, &small).code, 200);
+    let object = json!({ "metadata": { "name": "last" } });
+    create(&admin, CONFIG_MAPS, &object);
+    let mut seen = taken.split_off(taken.len() - 100);
+    while !String::from_utf8_lossy(&seen).contains("\"name\":\"last\"") {
+        let mut more = vec![0; 4096];
+        let count = watch.read(&mut more).expect("the watch goes on");
+        assert!(count > 0, "the watch has ended");
+        seen.extend_from_slice(&more[..count]);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
     exchange::Exchange,
     filters::{
         audit, audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
-        limiter, panic_recovery, request_info, retry_after, timeout, warnings,
+        limiter, open_limit, panic_recovery, request_info, retry_after, timeout, warnings,
     },
     request_span, respond,
     state::ChainState,
@@ -42,6 +42,7 @@ where
                 };
             warnings::write(&exchange, &mut response);
             limiter::write(&exchange, &mut response);
+            open_limit::end_surplus(&exchange, &mut response);
             goaway::maybe(state, &exchange, &mut response);
             // When the answer is known, and before the client has any of it.
             response = audit::complete(&exchange, response).await;
@@ -73,7 +74,7 @@ where
         let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &mut request)).await;
         if let Err(error) = authenticated {
             audit::record_unauthenticated(state, exchange, &request, &error).await;
-            return Err(error);
+            return open_limit::admit_unknown(state, exchange, error).map(|response| (response, None));
         }
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // Who asks decides whether the trace that the request names is believed.
@@ -86,6 +87,10 @@ where
         if let Err(error) = impersonation::impersonate(state, exchange, &request).await {
             return Ok((respond::refused(exchange, error), None));
         }
+        // Whose connection it is, is known with its first user.
+        if let Some(refusal) = open_limit::admit_connection(state, exchange) {
+            return Ok((refusal, None));
+        }
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let Ok(seat) = limiter::seat(state, exchange).await else {
             return Ok((limiter::too_many(), None));
@@ -95,16 +100,27 @@ where
             return Ok((refusal, None));
         }
         exchange.trace.pass(TraceStep::Authorized);
-        request.extensions_mut().insert(Rc::clone(exchange));
-        let response = match app.call(request).await {
-            Ok(response) => response.into_parts().1,
-            Err(error) => error.error_response(),
-        };
+        // What is refused anyway takes no place.
+        open_limit::admit_watch(state, exchange)?;
+        exchange.seat.set(seat);
+        let response = carry_out(app, request, exchange).await;
         authorization::settle(state, exchange, &response).await;
-        // A watch that goes on keeps no seat.
+        // A watch keeps it until its first events are sent, if its handler has taken it, and no longer.
+        let seat = exchange.seat.take();
         Ok((response, seat.filter(|_| !exchange.info.is_long_running())))
     })
     .await
+}
+
+async fn carry_out<S>(app: &S, request: Request, exchange: &Rc<Exchange>) -> HttpResponse
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+{
+    request.extensions_mut().insert(Rc::clone(exchange));
+    match app.call(request).await {
+        Ok(response) => response.into_parts().1,
+        Err(error) => error.error_response(),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
-use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans};
+use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans, user_counts::OpenBounds};
 
 /// Settings of the edge.
 #[derive(Clone)]
@@ -37,6 +37,10 @@ pub struct EdgeConfig {
     pub slow_request: Option<Duration>,
     /// `--min-request-timeout`: how long a watch lasts at least that does not say so itself.
     pub min_watch: Duration,
+    /// `--max-watches` and `--max-watches-per-user`
+    pub watches: OpenBounds,
+    /// `--max-connections-per-user`; the bound of all is one of `limits`.
+    pub connections_per_user: Option<usize>,
     /// `--goaway-chance`: of how many HTTP/2 requests the connection is ended.
     pub goaway_chance: f64,
     /// The host and port that `/api` shows to clients; the address listened on if there is none.
@@ -65,6 +69,8 @@ impl EdgeConfig {
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             min_watch: Duration::from_secs(1800),
+            watches: OpenBounds::default(),
+            connections_per_user: None,
             goaway_chance: 0.0,
             advertised_address: None,
             version: VersionInfo::default(),

@@ -24,7 +24,19 @@ use crate::{
     routes,
     state::ChainState,
     status::{self, ErrorStyle},
+    user_counts::{OpenBounds, OpenMetrics, UserCounts},
     watch_counts::WatchCounts,
+};
+
+/// The watches of all users.
+const WATCHES: OpenMetrics = OpenMetrics {
+    open: Some("trireme_watches"),
+    refused: "trireme_watches_refused_total",
+};
+/// The connections whose users are known; the HTTP server counts all.
+const CONNECTIONS: OpenMetrics = OpenMetrics {
+    open: None,
+    refused: server::CONNECTIONS_REFUSED,
 };
 
 /// The HTTP edge.
@@ -54,6 +66,14 @@ impl Edge {
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
             watches: WatchCounts::default(),
+            open_watches: UserCounts::new(config.watches, WATCHES),
+            open_connections: UserCounts::new(
+                OpenBounds {
+                    all: None,
+                    per_user: config.connections_per_user,
+                },
+                CONNECTIONS,
+            ),
             surface: rooms.director.published().clone(),
             lifecycle: lifecycle.clone(),
             anonymous: config.anonymous,

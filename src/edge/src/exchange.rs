@@ -18,14 +18,14 @@ use actix_web::{
 use serde_json::Value;
 use trireme_audit::AuditId;
 use trireme_auth::Impersonated;
-use trireme_flow::Flow;
+use trireme_flow::{Flow, Seat};
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::{ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace};
 
 use crate::{
     audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle,
-    watch_counts::CountedWatch,
+    user_counts::UserPlace, watch_counts::CountedWatch,
 };
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
@@ -60,6 +60,10 @@ pub(crate) struct Exchange {
     pub(crate) flow: OnceCell<Flow>,
     /// Its place among the watches that writes count; set by the limiter, of a watch alone.
     pub(crate) watch: OnceCell<Option<CountedWatch>>,
+    /// Its place among the watches of its user; set by the filter of open limits, of a watch alone.
+    pub(crate) open_watch: OnceCell<UserPlace>,
+    /// Its seat while it is handled; the handler of a watch takes it along until its first events are sent.
+    pub(crate) seat: Cell<Option<Seat>>,
     /// Its audit trail, if it is recorded; set by the audit filter.
     pub(crate) audit: OnceCell<AuditTrail>,
     /// Texts for `Warning` headers, in order.

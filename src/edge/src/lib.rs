@@ -39,6 +39,7 @@ mod status;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
+mod user_counts;
 mod views;
 mod watch_counts;
 mod websocket;
@@ -49,3 +50,4 @@ pub use edge::{Edge, EdgeError};
 pub use flow_control::follow_flow_control;
 pub use health::{Health, Probes};
 pub use reviews::{Reviewers, reviews};
+pub use user_counts::OpenBounds;

@@ -11,7 +11,7 @@ use trireme_registry::PublishedSurface;
 use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
-use crate::{spans::Spans, watch_counts::WatchCounts};
+use crate::{spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
 
 /// The parts that the filter chain works with.
 pub(crate) struct ChainState {
@@ -29,6 +29,10 @@ pub(crate) struct ChainState {
     pub(crate) limiter: Limiter,
     /// The watches under way, by which writes are more or less work.
     pub(crate) watches: WatchCounts,
+    /// The watches of users, within their bounds.
+    pub(crate) open_watches: UserCounts,
+    /// The connections of users, within the bound of each; [`trireme_http`] has the bound of all.
+    pub(crate) open_connections: UserCounts,
     /// The served resources, and the numbers of their objects.
     pub(crate) surface: PublishedSurface,
     /// The server's way to its end.

@@ -82,7 +82,8 @@ pub trait ObjectAccess: Send + Sync {
     /// Changes an object by a rule of the server's own.
     fn change(&self, change: RuleChange) -> BoxFuture<'_, Result<Answer, ApiError>>;
 
-    /// Deletes an object, or marks it for deletion.
+    /// Deletes an object, or marks it for deletion. Admission has seen the request that this is the work of, and sees no
+    /// other.
     fn delete(&self, request: DeleteRequest) -> BoxFuture<'_, Result<Deleted, ApiError>>;
 }
 

@@ -119,7 +119,7 @@ impl Attributes {
     }
 
     /// An error with the warnings so far: the client gets those of a refused write, too.
-    pub(crate) fn with_warnings(&self, mut error: ApiError) -> ApiError {
+    pub fn with_warnings(&self, mut error: ApiError) -> ApiError {
         self.noting(|record| error.warnings.clone_from(&record.warnings));
         error
     }

@@ -7,9 +7,11 @@
 
 pub mod access;
 pub mod admission;
+mod admission_stages;
 pub mod allocate;
 mod announced;
 pub mod audit_notes;
+mod connect_options;
 pub mod definition;
 mod director;
 pub mod documents;
@@ -25,7 +27,7 @@ mod known_kinds;
 pub mod list_options;
 mod openapi_fragment;
 mod own_objects;
-pub mod posted;
+mod posted;
 pub mod protobuf;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
@@ -44,6 +46,7 @@ mod store_watcher;
 mod stored;
 pub mod strategy;
 pub mod subresource;
+mod subresource_request;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
@@ -58,6 +61,7 @@ mod write;
 
 pub use access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
+pub use admission_stages::AdmissionStages;
 pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{
     Column, Conversion, Converter, Deprecation, ObjectSchema, ReadableVersion, ResourceDefinition, ServedVersion,
@@ -65,7 +69,7 @@ pub use definition::{
 };
 pub use director::{
     ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, ResourceLookup, ResourceToServe,
-    Route, ServedResource, VirtualCall, VirtualResource,
+    Route, ServedResource, VirtualBackend, VirtualCall, VirtualResource,
 };
 pub use documents::Documents;
 pub use event_kind::EventKind;
@@ -87,6 +91,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, ResetFields, SideEffects, Strategy};
+pub use subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest};
 pub use time_to_live::TimeToLive;
 pub use trireme_storage::Revision;
 pub use unreadable::UnreadableValue;

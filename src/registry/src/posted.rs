@@ -18,24 +18,24 @@ use crate::{
 };
 
 /// The kind that a body must have.
-pub struct PostedKind<'a> {
+pub(crate) struct PostedKind<'a> {
     /// The kind, in the version of the URL.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// Its type.
-    pub type_id: TypeId,
+    pub(crate) type_id: TypeId,
     /// The table.
-    pub types: &'a TypeTable,
+    pub(crate) types: &'a TypeTable,
     /// Every kind that this server knows, to distinguish a wrong kind from an unknown one.
-    pub known_kinds: Arc<KnownKinds>,
+    pub(crate) known_kinds: Arc<KnownKinds>,
 }
 
 /// An object with what is to be said about its unknown and duplicate fields.
 #[derive(Debug)]
-pub struct Posted {
+pub(crate) struct Posted {
     /// With its defaults, in the namespace of the URL.
-    pub object: Value,
+    pub(crate) object: Value,
     /// Texts.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl PostedKind<'_> {
@@ -43,7 +43,7 @@ impl PostedKind<'_> {
     ///
     /// # Errors
     /// 400, as for any other create.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         body: &Body,
         target: &Target,

@@ -15,6 +15,7 @@ use trireme_storage::{Revision, Storage};
 use crate::{
     access::{ObjectAccess, RuleChange},
     admission::Admission,
+    admission_stages::AdmissionStages,
     definition::{ResourceDefinition, ServedVersion},
     item::Item,
     key_locks::{HeldKey, KeyLocks, RegistryError},
@@ -24,8 +25,9 @@ use crate::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
-    subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
-    write::{LeasePool, Writer, decode::warned},
+    subresource::{ConnectCall, CreateCall, SubresourceCreated, SubresourceRole},
+    subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest},
+    write::{AdmittedOptions, DeleteAdmission, LeasePool, PostedBody, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -57,7 +59,7 @@ impl RegistryHandle {
                 info,
                 reader,
                 store,
-                admission,
+                admission: AdmissionStages::new(admission, system.clock().clone()),
                 clock: system.clock().clone(),
                 locks,
                 leases: LeasePool::default(),
@@ -209,10 +211,14 @@ impl RegistryHandle {
 
     /// Deletes an object, or marks it for deletion.
     pub async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ApiError> {
+        self.delete_as(request, DeleteAdmission::OfObject).await
+    }
+
+    async fn delete_as(&self, request: DeleteRequest, admission: DeleteAdmission) -> Result<Deleted, ApiError> {
         let mut key = self.key(&request.target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete(request, key).await }).await
+        to_the_end(async move { writer.delete(request, key, admission).await }).await
     }
 
     /// Deletes an object that cannot be read, and nothing else.
@@ -255,6 +261,7 @@ impl RegistryHandle {
             let SubresourceCreateRequest {
                 target,
                 subresource: name,
+                collection,
                 body,
                 options,
                 routes,
@@ -264,7 +271,12 @@ impl RegistryHandle {
                 return Err(ApiError::internal("the resource has no such subresource to create"));
             };
             let dry_run = options.dry_run;
-            let admitted = registry.writer.admit_body(subresource, target, &body, options).await?;
+            let posted = PostedBody {
+                subresource,
+                collection,
+                body: &body,
+            };
+            let admitted = registry.writer.admit_body(posted, target, options).await?;
             // Each write that comes of it takes a permit of its own.
             drop(permit);
             let call = CreateCall {
@@ -282,6 +294,39 @@ impl RegistryHandle {
             }
         })
         .await
+    }
+
+    /// Finds the backend that a connection leads to, once it is admitted.
+    ///
+    /// # Errors
+    /// Those of admission and of the subresource.
+    pub async fn connect(&self, request: ConnectRequest) -> Result<ConnectAnswer, ApiError> {
+        let ConnectRequest {
+            target,
+            subresource: name,
+            query,
+            routes,
+        } = request;
+        let info = self.info();
+        let Some(SubresourceRole::Connect(connect)) = info.strategy.subresource(&name) else {
+            return Err(ApiError::internal("the resource has no such subresource to connect to"));
+        };
+        let admitted = match connect.is_admitted() {
+            true => self.writer.admit_connection(connect, target.clone(), &query).await?,
+            false => AdmittedOptions::default(),
+        };
+        let call = ConnectCall {
+            registry: Arc::new(self.clone()),
+            routes,
+            target,
+            query,
+            options: admitted.options,
+        };
+        let warnings = admitted.record.warnings;
+        match connect.find(&call).await {
+            Ok(destination) => Ok(ConnectAnswer { destination, warnings }),
+            Err(error) => Err(warned(error, &warnings)),
+        }
     }
 
     /// The key of an object, for a write that gets a permit with it.
@@ -312,7 +357,7 @@ impl ObjectAccess for RegistryHandle {
     }
 
     fn delete(&self, request: DeleteRequest) -> BoxFuture<'_, Result<Deleted, ApiError>> {
-        Box::pin(self.delete(request))
+        Box::pin(self.delete_as(request, DeleteAdmission::Skipped))
     }
 }
 

@@ -126,6 +126,8 @@ pub enum Subresource {
     Update(&'static str),
     /// One of the kind's own that takes a POST, by name: [`Create`](crate::subresource::Create).
     Create(&'static str),
+    /// One that leads to a backend, by name: [`Connect`](crate::subresource::Connect).
+    Connect(&'static str),
 }
 
 impl Subresource {
@@ -136,7 +138,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalize => "finalize",
-            Self::Update(name) | Self::Create(name) => name,
+            Self::Update(name) | Self::Create(name) | Self::Connect(name) => name,
         }
     }
 }

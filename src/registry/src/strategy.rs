@@ -118,7 +118,7 @@ pub trait Strategy: Send + Sync + 'static {
         ResetFields(match subresource {
             Subresource::Status => &["spec"],
             Subresource::None | Subresource::Update(_) | Subresource::Finalize => &["status"],
-            Subresource::Scale | Subresource::Create(_) => &[],
+            Subresource::Scale | Subresource::Create(_) | Subresource::Connect(_) => &[],
         })
     }
 

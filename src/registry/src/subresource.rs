@@ -14,7 +14,7 @@ use trireme_machinery::{ApiError, GroupVersionKind, field::ErrorList};
 use crate::{
     access::{ObjectAccess, ResourceIndex},
     item::parse,
-    request::{Body, Freshness, GetRequest, Target, WriteContext, WriteOptions},
+    request::{Freshness, GetRequest, Target, WriteContext},
 };
 
 /// The purpose of a subresource, in the terms of `rest.Updater`, `rest.Creater` and `rest.Connecter`.
@@ -98,22 +98,19 @@ pub struct SubresourceCreated {
     pub warnings: Vec<String>,
 }
 
-/// POST to a [`Create`].
-pub struct SubresourceCreateRequest {
-    /// The place of the object. An empty name is taken from the body; then the body's uid says nothing.
-    pub target: Target,
-    /// The subresource.
-    pub subresource: String,
-    /// The object that says what to do.
-    pub body: Body,
-    /// Options.
-    pub options: WriteOptions,
-    /// All resources.
-    pub routes: Arc<dyn ResourceIndex>,
-}
-
 /// A subresource whose requests are passed on to a backend.
+///
+/// Order: the options are read from the query → admission may change them → admission may refuse them →
+/// [`find`](Self::find).
 pub trait Connect: Send + Sync {
+    /// As URLs name it.
+    fn name(&self) -> &'static str;
+
+    /// Reports whether admission sees its connections; it does not see reads, as that of logs.
+    fn is_admitted(&self) -> bool {
+        true
+    }
+
     /// Holds the options against their rules and finds out where the request goes.
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>>;
 }
@@ -128,6 +125,8 @@ pub struct ConnectCall {
     pub target: Target,
     /// The query's decoded pairs, in order.
     pub query: Vec<(String, String)>,
+    /// The options as admission leaves them; null for what it does not see.
+    pub options: Value,
 }
 
 /// The other end of a [`Connect`].

@@ -1,5 +1,5 @@
-//! The types of answers that OpenAPI documents do not show, so that `types.txt` has none of them: objects reduced to their
-//! metadata, and discovery in one document.
+//! The types that OpenAPI documents do not show, so that `types.txt` has none of them: objects reduced to their metadata,
+//! discovery in one document, and the options of connections.
 
 use trireme_machinery::schema::{
     Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
@@ -7,12 +7,15 @@ use trireme_machinery::schema::{
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const DISCOVERY: &str = "io.k8s.api.apidiscovery.v2";
+const CORE: &str = "io.k8s.api.core.v1";
 
 /// The form of a field's value.
 #[derive(Clone, Copy)]
 enum WireForm {
     Text,
     Texts,
+    Flag,
+    Numbers,
     Struct(TypeId),
     Structs(TypeId),
 }
@@ -27,6 +30,7 @@ const API_VERSION: FieldRow = ("apiVersion", 0, Presence::OmitZero, WireForm::Te
 pub(crate) fn define(table: &mut TypeTable) {
     define_metadata(table);
     define_discovery(table);
+    define_connections(table);
 }
 
 fn define_metadata(table: &mut TypeTable) {
@@ -94,6 +98,34 @@ fn define_discovery(table: &mut TypeTable) {
     add(table, subresource, &of_subresource);
 }
 
+fn define_connections(table: &mut TypeTable) {
+    use Presence::{Always, OmitZero};
+    let streams = [
+        KIND,
+        API_VERSION,
+        ("stdin", 1, OmitZero, WireForm::Flag),
+        ("stdout", 2, OmitZero, WireForm::Flag),
+        ("stderr", 3, OmitZero, WireForm::Flag),
+        ("tty", 4, OmitZero, WireForm::Flag),
+        ("container", 5, OmitZero, WireForm::Text),
+    ];
+    let command = ("command", 6, Always, WireForm::Texts);
+    let ports = ("ports", 1, OmitZero, WireForm::Numbers);
+    let path = ("path", 1, OmitZero, WireForm::Text);
+    let types = [
+        ("PodAttachOptions", streams.to_vec()),
+        ("PodExecOptions", [&streams[..], &[command]].concat()),
+        ("PodPortForwardOptions", vec![KIND, API_VERSION, ports]),
+        ("PodProxyOptions", vec![KIND, API_VERSION, path]),
+        ("ServiceProxyOptions", vec![KIND, API_VERSION, path]),
+        ("NodeProxyOptions", vec![KIND, API_VERSION, path]),
+    ];
+    for (name, rows) in types {
+        let id = table.declare(&format!("{CORE}.{name}"));
+        add(table, id, &rows);
+    }
+}
+
 fn meta(table: &mut TypeTable, name: &str) -> TypeId {
     table.declare(&format!("{META}.{name}"))
 }
@@ -118,6 +150,8 @@ fn field((name, tag, presence, form): &FieldRow) -> Field {
     let shape = match *form {
         WireForm::Text => text,
         WireForm::Texts => list(text),
+        WireForm::Flag => Shape::Boolean,
+        WireForm::Numbers => list(Shape::Int32),
         WireForm::Struct(id) => Shape::Struct(id),
         WireForm::Structs(id) => list(Shape::Struct(id)),
     };

@@ -13,7 +13,7 @@ use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Reviewers, Rooms, VersionInfo};
 use trireme_http::client::{Client, ClientSettings};
-use trireme_http::server::{RunningServer, ServerTls, TlsProvider, TrustedCas, tls_from_pem};
+use trireme_http::server::{ConnectionLimits, RunningServer, ServerTls, TlsProvider, TrustedCas, tls_from_pem};
 use trireme_machinery::GroupResource;
 use x509_parser::pem::Pem;
 
@@ -103,6 +103,12 @@ pub(crate) async fn start(
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
+        watches: settings.limits.watches,
+        connections_per_user: settings.limits.connections.per_user,
+        limits: ConnectionLimits {
+            connections: settings.limits.connections.all,
+            ..ConnectionLimits::default()
+        },
         goaway_chance: settings.limits.goaway_chance,
         unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion(),
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),

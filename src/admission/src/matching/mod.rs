@@ -145,6 +145,10 @@ impl MatchCriteria {
         if selector.is_everything() {
             return Ok(true);
         }
+        // The options of a connection have no metadata to be selected by.
+        if attributes.operation == Operation::Connect {
+            return Ok(false);
+        }
         let is_selected = |object: Option<&Value>| {
             object.is_some_and(|object| selector.matches(object.pointer("/metadata/labels").and_then(Value::as_object)))
         };

@@ -22,7 +22,12 @@ use trireme_registry::{PublishedSurface, request::UserInfo};
 
 use trireme_http::server::ServerLifecycle;
 
-use crate::{exchange::CurrentExchange, state::ChainState, watch_counts::WatchCounts};
+use crate::{
+    exchange::CurrentExchange,
+    state::ChainState,
+    user_counts::{OpenBounds, OpenMetrics, UserCounts},
+    watch_counts::WatchCounts,
+};
 
 mod audit;
 mod slow_requests;
@@ -64,6 +69,14 @@ impl Authenticator for TwoUsers {
         };
         Box::pin(std::future::ready(answer))
     }
+}
+
+fn unbounded() -> UserCounts {
+    let metrics = OpenMetrics {
+        open: None,
+        refused: "refused",
+    };
+    UserCounts::new(OpenBounds::default(), metrics)
 }
 
 struct Fixture {
@@ -111,6 +124,8 @@ impl Fixture {
                 .expect("its actors start"),
             ),
             watches: WatchCounts::default(),
+            open_watches: unbounded(),
+            open_connections: unbounded(),
             surface: PublishedSurface::default(),
             lifecycle: ServerLifecycle::new(),
             anonymous: AnonymousAuth::everywhere(true),

@@ -22,7 +22,7 @@ use crate::{exchange::Exchange, respond, state::ChainState};
 /// A request may wait in a queue for this part of its time.
 const PART_IN_QUEUE: u32 = 4;
 
-/// Takes a seat. A watch holds it until it has begun; other long-running requests take none.
+/// Takes a seat. A watch holds it until its first events are sent; other long-running requests take none.
 ///
 /// # Errors
 /// [`Full`] if there is none, or none in time.
@@ -54,6 +54,25 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
         let _ = exchange.watch.set(state.watches.begin(&exchange.info));
     }
     Ok(seat.into())
+}
+
+/// Reports whether nothing holds the user up: a member of `system:masters`, or one whose request is of an exempt level.
+pub(super) fn is_exempt(state: &ChainState, exchange: &Exchange) -> bool {
+    if is_master(exchange) {
+        return true;
+    }
+    let Limiter::PriorityAndFairness(fairness) = &state.limiter else {
+        return false;
+    };
+    match exchange.flow.get() {
+        Some(flow) => flow.is_exempt(),
+        // Not kept: an answer names the flow of a request that needs a seat.
+        None => {
+            let unknown = UserInfo::default();
+            let user = exchange.acting_user().unwrap_or(&unknown);
+            fairness.classify(&request(exchange, user)).is_exempt()
+        }
+    }
 }
 
 /// The request as `dump_requests?includeRequestDetails` shows it.

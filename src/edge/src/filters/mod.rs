@@ -12,6 +12,7 @@ pub(crate) mod goaway;
 pub(crate) mod impersonation;
 pub(crate) mod latency;
 pub(crate) mod limiter;
+pub(crate) mod open_limit;
 pub(crate) mod panic_recovery;
 pub(crate) mod request_info;
 pub(crate) mod retry_after;

@@ -54,6 +54,8 @@ pub(crate) fn resolve(
         deadline: Cell::new(None),
         flow: OnceCell::new(),
         watch: OnceCell::new(),
+        open_watch: OnceCell::new(),
+        seat: Cell::new(None),
         audit: OnceCell::new(),
         warnings: RefCell::default(),
         resource: OnceCell::new(),

@@ -20,7 +20,8 @@ pub(crate) fn check(state: &ChainState, exchange: &Exchange) -> Result<(), ApiEr
     Err(ApiError::new(Reason::TooManyRequests, text).with_retry_after(RETRY_AFTER_SECONDS))
 }
 
-fn is_probe(path: &str) -> bool {
+/// Reports whether a path is that of a probe.
+pub(super) fn is_probe(path: &str) -> bool {
     ["/healthz", "/livez", "/readyz"]
         .iter()
         .any(|probe| path.starts_with(probe))

@@ -1,7 +1,7 @@
 //! POST to a subresource that does something to an object.
 
 use actix_web::web;
-use trireme_registry::subresource::SubresourceCreateRequest;
+use trireme_registry::SubresourceCreateRequest;
 
 use super::{ResourceCall, object::posted};
 use crate::{
@@ -21,6 +21,7 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
     let request = SubresourceCreateRequest {
         target: call.target(),
         subresource: name.to_owned(),
+        collection: None,
         body,
         options: options::read(
             &call.exchange.query,

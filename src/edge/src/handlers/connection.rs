@@ -1,34 +1,47 @@
 //! Requests that are for a backend of an object, such as a pod's kubelet.
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
-use trireme_registry::subresource::{ConnectCall, Destination, SubresourceRole};
+use trireme_registry::{ConnectAnswer, ConnectRequest, subresource::Destination};
 
 use super::ResourceCall;
-use crate::{
-    respond::HandlerResult,
-    status::{self, not_implemented},
-};
+use crate::{request_info::RequestInfo, respond::HandlerResult, status::not_implemented};
 
-/// Finds the backend that the request is for. No backend can be reached yet, so it ends there.
+/// Finds the backend that the request is for, once it is admitted. No backend can be reached yet, so it ends there.
 pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     let registry = &call.route.registry;
-    let info = registry.info().clone();
-    let Some(SubresourceRole::Connect(connect)) = info.strategy.subresource(name) else {
-        return Err(status::resource_not_found());
-    };
-    match connect.find(&connect_call(call)).await? {
+    let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;
+    call.warn(warnings);
+    match destination {
         Destination::Absent => Ok(HttpResponse::NoContent().finish()),
-        Destination::Backend => Err(not_implemented(&format!("{}/{name}", info.resource.resource))),
+        Destination::Backend => Err(not_implemented(&format!(
+            "{}/{name}",
+            registry.info().resource.resource
+        ))),
     }
 }
 
-fn connect_call(call: &ResourceCall) -> ConnectCall {
-    ConnectCall {
-        registry: Arc::new(call.route.registry.clone()),
-        routes: call.api.director.surface(),
-        target: call.target(),
-        query: call.exchange.query.pairs().to_vec(),
+fn request(call: &ResourceCall, name: &str) -> ConnectRequest {
+    let mut query = call.exchange.query.pairs().to_vec();
+    if name == "proxy" {
+        query.retain(|(name, _)| name != "path");
+        query.push(("path".to_owned(), path_behind(&call.exchange.info)));
     }
+    ConnectRequest {
+        target: call.target(),
+        subresource: name.to_owned(),
+        query,
+        routes: call.api.director.surface(),
+    }
+}
+
+/// The path behind a proxy, which begins with a slash unless it is empty, and ends with one if that of the URL does.
+fn path_behind(info: &RequestInfo) -> String {
+    let mut path = info.rest().to_owned();
+    if !path.is_empty() && !path.starts_with('/') {
+        path.insert(0, '/');
+    }
+    if info.path().ends_with('/') && !path.ends_with('/') {
+        path.push('/');
+    }
+    path
 }

@@ -10,7 +10,7 @@ use actix_web::{
 use serde_json::{Value, json};
 use trireme_machinery::{Object, protobuf::MessageType};
 use trireme_registry::{
-    ApiSurface, ResourceDefinition, ServedVersion, VirtualCall, VirtualResource, protobuf,
+    ApiSurface, ResourceDefinition, ServedVersion, VirtualBackend, VirtualCall, protobuf,
     request::{Body, BodyFormat, CreateRequest, Target},
     trace::TraceStep,
 };
@@ -35,7 +35,7 @@ pub(crate) struct VirtualResourceCall {
     pub(crate) definition: Arc<ResourceDefinition>,
     /// The served version.
     pub(crate) version: usize,
-    pub(crate) handler: Arc<dyn VirtualResource>,
+    pub(crate) backend: VirtualBackend,
     pub(crate) surface: Arc<ApiSurface>,
 }
 
@@ -58,6 +58,7 @@ impl VirtualResourceCall {
         VirtualCall {
             definition: self.definition.clone(),
             surface: self.surface.clone(),
+            admission: self.backend.admission.clone(),
         }
     }
 
@@ -109,7 +110,7 @@ pub(crate) async fn create(call: &VirtualResourceCall, payload: web::Payload) ->
         body: Body { bytes, format },
         options: options::read(&exchange.query, exchange.user_agent.as_deref(), OptionsVerb::Create)?,
     };
-    let done = call.handler.create(call.circumstances(), request).await?;
+    let done = call.backend.handler.create(call.circumstances(), request).await?;
     done.warnings.into_iter().for_each(|warning| exchange.warn(warning));
     let ty = Some(call.object_type());
     Ok(object::posted(exchange, &accept, done.object, ty))
@@ -118,7 +119,7 @@ pub(crate) async fn create(call: &VirtualResourceCall, payload: web::Payload) ->
 /// GET of one object.
 pub(crate) async fn get(call: &VirtualResourceCall) -> HandlerResult {
     let shape = object::ObjectShape::negotiate(&call.exchange, call.offered())?;
-    let found = call.handler.get(call.circumstances(), call.target()).await?;
+    let found = call.backend.handler.get(call.circumstances(), call.target()).await?;
     let ty = match shape.accept.view {
         ShownPart::Whole => Some(call.object_type()),
         _ => wire::meta_type(call.exchange.types, PARTIAL),
@@ -142,6 +143,7 @@ pub(crate) async fn list(call: &VirtualResourceCall) -> HandlerResult {
     let shape = list::ListShape::negotiate(&call.exchange, Produces::Lists, call.offered())?;
     let (selection, _) = list_query(&call.exchange.query).list(&call.definition, call.version)?;
     let found = call
+        .backend
         .handler
         .list(call.circumstances(), call.target(), selection)
         .await?;

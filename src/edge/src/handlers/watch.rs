@@ -70,7 +70,10 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let ending = call.exchange.peer.as_ref().map(|peer| peer.ending.clone());
     let ending = ending.unwrap_or_default();
     let events = match watcher {
-        Ok(watcher) => events(watcher, writer, &ending).left_stream(),
+        Ok(mut watcher) => {
+            watcher.hold_until_live(call.exchange.seat.take());
+            events(watcher, writer, &ending).left_stream()
+        }
         // Reported within the stream, as by kube-apiserver: some clients list anew only if they read it there.
         Err(error) if error.reason == Reason::Expired || starts_with_state && error.reason == Reason::Timeout => {
             stream::once(future::ready(vec![writer.error(&error)])).right_stream()

@@ -18,30 +18,34 @@ use super::{
 
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// Asks the authorizer. The answer is what was sent, with the decision as its status.
+/// Refuses a review that asks nothing, or names no user.
 ///
 /// # Errors
-/// 422 for a review that asks nothing, or names no user.
+/// 422 with all that is wrong with it.
+pub(super) fn check(subject: ReviewSubject, review: &Value, types: &TypeTable) -> Result<(), ApiError> {
+    let shown = |metadata: &Value| match types.find(METADATA) {
+        Some(id) => schema::ordered_json(types, id, metadata),
+        None => metadata.to_string(),
+    };
+    let errors = accessreviews::validate_subject_access_review(review, subject, &shown);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    // kube-apiserver looks for the kind where it is not.
+    let kind = GroupKind {
+        group: "authorization.k8s.io".into(),
+        kind: "".into(),
+    };
+    Err(ApiError::invalid(&kind, "", &errors))
+}
+
+/// Asks the authorizer. The answer is what was sent, with the decision as its status.
 pub(super) async fn review(
     reviewers: &Reviewers,
     asking: &UserInfo,
     subject: ReviewSubject,
     mut review: Value,
-    types: &TypeTable,
-) -> Result<Value, ApiError> {
-    let shown = |metadata: &Value| match types.find(METADATA) {
-        Some(id) => schema::ordered_json(types, id, metadata),
-        None => metadata.to_string(),
-    };
-    let errors = accessreviews::validate_subject_access_review(&review, subject, &shown);
-    if !errors.is_empty() {
-        // kube-apiserver looks for the kind where it is not.
-        let kind = GroupKind {
-            group: "authorization.k8s.io".into(),
-            kind: "".into(),
-        };
-        return Err(ApiError::invalid(&kind, "", &errors));
-    }
+) -> Value {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let named = named(spec);
     let selectors = spec.get("resourceAttributes").map(ReviewedSelectors::of);
@@ -54,7 +58,7 @@ pub(super) async fn review(
     let decision = reviewers.authorizer.authorize(attributes).await;
     let ignored = accessreviews::ignored_selectors(&review).join("; ");
     review["status"] = status(decision, &ignored);
-    Ok(review)
+    review
 }
 
 /// The user that a review names.

@@ -16,10 +16,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_auth::{Authorizer, BoxFuture, RuleResolver, TokenAuthenticator};
-use trireme_machinery::{ApiError, GroupResource, Object};
+use trireme_machinery::{ApiError, GroupResource, Object, schema::TypeTable};
 use trireme_registry::{
     VirtualCall, VirtualResource,
-    posted::{Posted, PostedKind},
     request::{CreateRequest, UserInfo},
     subresource::SubresourceCreated,
 };
@@ -97,6 +96,29 @@ pub fn reviews(reviewers: Reviewers) -> Vec<(GroupResource, Arc<dyn VirtualResou
         .collect()
 }
 
+impl ReviewResource {
+    /// Holds a review against the rules of its kind, between mutating and validating admission as in kube-apiserver.
+    fn check(&self, review: &Value, types: &TypeTable) -> Result<(), ApiError> {
+        match self.review {
+            Review::Access(subject) => access::check(subject, review, types),
+            Review::Rules => rules::check(review),
+            Review::Token => token::check(review),
+            Review::Subject => Ok(()),
+        }
+    }
+
+    /// Answers a review by `user` that was admitted.
+    async fn answer(&self, review: Value, user: &UserInfo) -> Value {
+        let reviewers = &self.reviewers;
+        match self.review {
+            Review::Access(subject) => access::review(reviewers, user, subject, review).await,
+            Review::Rules => rules::review(reviewers, user, &review).await,
+            Review::Token => token::review(reviewers, review).await,
+            Review::Subject => subject::review(user, &reviewers.clock),
+        }
+    }
+}
+
 impl VirtualResource for ReviewResource {
     fn create<'a>(
         &'a self,
@@ -104,34 +126,17 @@ impl VirtualResource for ReviewResource {
         request: CreateRequest,
     ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
         Box::pin(async move {
-            let definition = &call.definition;
-            let version = definition.versions.get(request.target.version);
-            let version = version.ok_or_else(|| ApiError::internal("the version is not served"))?;
-            let kind = definition.kind_in(version);
-            let posted = PostedKind {
-                kind: kind.clone(),
-                type_id: version.type_id,
-                types: &definition.types,
-                known_kinds: call.surface.known_kinds().clone(),
-            };
-            let Posted { object, warnings } = posted.read(
-                &request.body,
-                &request.target,
-                &request.options,
-                jiff::Timestamp::try_from(self.reviewers.clock.wall()).unwrap_or(jiff::Timestamp::UNIX_EPOCH),
-            )?;
-            let (user, reviewers) = (&request.target.user, &self.reviewers);
-            let mut answer = match self.review {
-                Review::Access(subject) => access::review(reviewers, user, subject, object, &definition.types).await?,
-                Review::Rules => rules::review(reviewers, user, &object).await?,
-                Review::Token => token::review(reviewers, object).await?,
-                Review::Subject => subject::review(user, &reviewers.clock),
-            };
-            answer["kind"] = json!(&*kind.kind);
-            answer["apiVersion"] = json!(kind.group_version().to_string());
+            let mut write = call.admit(request).await?;
+            let checked = self.check(write.object.as_ref().unwrap_or(&Value::Null), &call.definition.types);
+            checked.map_err(|error| write.with_warnings(error))?;
+            call.validate(&write).await?;
+            let object = write.object.take().unwrap_or_default();
+            let mut answer = self.answer(object, &write.context.user).await;
+            answer["kind"] = json!(&*write.kind.kind);
+            answer["apiVersion"] = json!(write.kind.group_version().to_string());
             Ok(SubresourceCreated {
                 object: Some(answer),
-                warnings,
+                warnings: write.take_record().warnings,
             })
         })
     }

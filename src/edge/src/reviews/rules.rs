@@ -7,17 +7,25 @@ use trireme_registry::request::UserInfo;
 
 use super::{Reviewers, text};
 
-/// Lists what the user may do in a namespace. Nothing of what was sent is in the answer.
+/// Refuses a review of no namespace.
 ///
 /// # Errors
-/// 400 without a namespace.
-pub(super) async fn review(reviewers: &Reviewers, user: &UserInfo, review: &Value) -> Result<Value, ApiError> {
-    let namespace = review.get("spec").map_or("", |spec| text(spec, "namespace"));
-    if namespace.is_empty() {
+/// 400
+pub(super) fn check(review: &Value) -> Result<(), ApiError> {
+    if namespace(review).is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
-    let rules = reviewers.rules.rules(user, namespace).await;
-    Ok(json!({"metadata": {}, "spec": {}, "status": status(&rules)}))
+    Ok(())
+}
+
+/// Lists what the user may do in a namespace. Nothing of what was sent is in the answer.
+pub(super) async fn review(reviewers: &Reviewers, user: &UserInfo, review: &Value) -> Value {
+    let rules = reviewers.rules.rules(user, namespace(review)).await;
+    json!({"metadata": {}, "spec": {}, "status": status(&rules)})
+}
+
+fn namespace(review: &Value) -> &str {
+    review.get("spec").map_or("", |spec| text(spec, "namespace"))
 }
 
 fn status(rules: &Rules) -> Value {

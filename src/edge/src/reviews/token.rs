@@ -7,17 +7,23 @@ use trireme_machinery::ApiError;
 
 use super::{Reviewers, text, texts, user_info};
 
-/// Says whose the token is, and for which of the audiences it is good.
+/// Refuses a review of no token.
 ///
 /// # Errors
-/// 400 without a token.
-pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Result<Value, ApiError> {
-    let spec = review.get("spec").unwrap_or(&Value::Null);
-    let token = text(spec, "token");
+/// 400
+pub(super) fn check(review: &Value) -> Result<(), ApiError> {
+    let token = review.get("spec").map_or("", |spec| text(spec, "token"));
     if token.is_empty() {
         let text = "token is required for TokenReview in authentication";
         return Err(ApiError::bad_request(text));
     }
+    Ok(())
+}
+
+/// Says whose the token is, and for which of the audiences it is good.
+pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Value {
+    let spec = review.get("spec").unwrap_or(&Value::Null);
+    let token = text(spec, "token");
     let mut audiences = texts(spec, "audiences");
     if audiences.is_empty() {
         audiences.clone_from(&reviewers.audiences);
@@ -30,5 +36,5 @@ pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Result<V
         }),
         Err(error) => json!({"user": {}, "error": error.review_text()}),
     };
-    Ok(review)
+    review
 }

@@ -64,14 +64,14 @@ pub(super) async fn dispatch(
             };
             stored(exchange.clone(), api, request, payload, route).await
         }
-        Backend::Virtual(handler) => {
+        Backend::Virtual(backend) => {
             let call = virtual_resource::VirtualResourceCall {
                 exchange: exchange.clone(),
                 api,
                 http: request,
                 definition: served.definition.clone(),
                 version: served.version,
-                handler: handler.clone(),
+                backend: backend.clone(),
                 surface: surface.clone(),
             };
             not_stored(call, payload).await

@@ -106,6 +106,11 @@ impl Flow {
         self.route().map_or(1, |route| route.level.widest)
     }
 
+    /// Reports whether its priority level is one whose requests are never held up.
+    pub fn is_exempt(&self) -> bool {
+        self.route().is_some_and(|route| route.level.is_exempt)
+    }
+
     /// The name of its flow schema.
     pub fn schema(&self) -> &str {
         self.route().map_or("", |route| route.schema.name())

@@ -4,11 +4,18 @@
 //! as a client such as kube-controller-manager has but one connection for everything, a few of them on one core while
 //! others idle would be the rule.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
 
+use metrics::{Counter, counter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
+    CONNECTIONS_REFUSED, ConnectionLimits, SURPLUS_CONNECTIONS,
     lifecycle::ServerLifecycle,
     worker::{Accepted, Inbox},
 };
@@ -22,7 +29,7 @@ pub(super) async fn run(
     listener: TcpListener,
     workers: Vec<Inbox>,
     lifecycle: ServerLifecycle,
-    pending_handshakes: usize,
+    limits: ConnectionLimits,
 ) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -30,7 +37,9 @@ pub(super) async fn run(
     };
     let acceptor = Acceptor {
         workers,
-        handshakes: Arc::new(Semaphore::new(pending_handshakes)),
+        handshakes: Arc::new(Semaphore::new(limits.pending_handshakes)),
+        bound: limits.connections,
+        refused: counter!(CONNECTIONS_REFUSED, "bound" => "surplus"),
     };
     tokio::select! {
         biased;
@@ -49,6 +58,10 @@ pub(super) async fn run(
 struct Acceptor {
     workers: Vec<Inbox>,
     handshakes: Arc<Semaphore>,
+    /// The connections that there may be.
+    bound: Option<usize>,
+    /// Counts those that there was no room for.
+    refused: Counter,
 }
 
 impl Acceptor {
@@ -60,7 +73,7 @@ impl Acceptor {
                 .await
                 .and_then(|(socket, peer)| Ok((socket.into_std()?, peer)))
             {
-                Ok((socket, peer)) => self.dispatch(Accepted { socket, peer, permit }),
+                Ok((socket, peer)) => self.dispatch(socket, peer, permit),
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -80,7 +93,7 @@ impl Acceptor {
                 Ok((socket, peer))
             });
             match accepted {
-                Ok((socket, peer)) => self.dispatch(Accepted { socket, peer, permit }),
+                Ok((socket, peer)) => self.dispatch(socket, peer, permit),
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(_) => return,
             }
@@ -91,11 +104,27 @@ impl Acceptor {
         Arc::clone(&self.handshakes).acquire_owned().await.ok()
     }
 
-    fn dispatch(&self, accepted: Accepted) {
+    fn dispatch(&self, socket: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+        let open: usize = self.workers.iter().map(Inbox::open).sum();
+        let surplus_over = self.bound.filter(|bound| open >= *bound);
+        if surplus_over.is_some_and(|bound| open >= with_surplus(bound)) {
+            // To answer it would cost a handshake, which is what whoever floods the server wants.
+            return self.refused.increment(1);
+        }
         if let Some(worker) = self.workers.iter().min_by_key(|worker| worker.open()) {
-            worker.send(accepted);
+            worker.send(Accepted {
+                socket,
+                peer,
+                permit,
+                surplus_over,
+            });
         }
     }
+}
+
+/// The connections that are taken, with those beyond the bound.
+fn with_surplus(bound: usize) -> usize {
+    bound.saturating_add((bound / 10).max(SURPLUS_CONNECTIONS))
 }
 
 fn concerns_one_connection(error: &io::Error) -> bool {

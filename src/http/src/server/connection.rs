@@ -1,6 +1,6 @@
 //! One connection, from the TLS handshake to its end.
 
-use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc};
+use std::{any::Any, cell::OnceCell, convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc};
 
 use actix_web::http::header;
 use hyper::{
@@ -35,6 +35,10 @@ pub struct Peer {
     pub certificate: Option<ClientCertificate>,
     /// The order to end the connection.
     pub ending: ConnectionEnding,
+    /// The bound on all connections, if this one is beyond it: the handler ends it, unless it is for someone who must get in.
+    pub surplus_over: Option<usize>,
+    /// State that the handler keeps for as long as the connection is open.
+    pub kept: OnceCell<Box<dyn Any>>,
 }
 
 /// State that all connections of a worker share.
@@ -51,7 +55,12 @@ pub(super) async fn serve<H: Handler>(
     settings: Rc<ServingSettings>,
     handler: Rc<H>,
 ) {
-    let Accepted { socket, peer, permit } = accepted;
+    let Accepted {
+        socket,
+        peer,
+        permit,
+        surplus_over,
+    } = accepted;
     let handshake = tokio::time::timeout(settings.limits.handshake_timeout, shake_hands(socket, &settings));
     let too_late = async {
         settings.lifecycle.closing().cancelled().await;
@@ -73,6 +82,8 @@ pub(super) async fn serve<H: Handler>(
         address: peer,
         certificate,
         ending,
+        surplus_over,
+        kept: OnceCell::new(),
     });
     let ended = if http2 {
         serve_http2(stream, &settings, handler, peer).await

@@ -44,6 +44,11 @@ use worker::WorkersShared;
 /// builds need up to 4 KiB a level.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
+/// The least number of connections that are taken beyond the bound, so that probes and administrators find room.
+pub const SURPLUS_CONNECTIONS: usize = 16;
+/// The counter of connections that were refused, by the bound that was reached: here `surplus`, the others are the handler's.
+pub const CONNECTIONS_REFUSED: &str = "trireme_connections_refused_total";
+
 /// Between two looks at what runs, at the end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -76,6 +81,9 @@ pub struct ConnectionLimits {
     pub write_stall_timeout: Duration,
     /// The time that a client may take, when the server stops, to send a request over a connection that is open.
     pub linger: Duration,
+    /// Connections at a time; `None` for any number. A tenth more are taken, at least [`SURPLUS_CONNECTIONS`], which the handler
+    /// knows by [`Peer::surplus_over`]; what comes beyond these is closed unanswered.
+    pub connections: Option<usize>,
     /// Handshakes under way at a time; further connections wait in the listen queue.
     pub pending_handshakes: usize,
     /// Bytes of all headers of a request.
@@ -99,6 +107,7 @@ impl Default for ConnectionLimits {
             write_stall_timeout: Duration::from_secs(60),
             // Clients that are busy send their next one well within it, and the end comes not much later.
             linger: Duration::from_secs(1),
+            connections: None,
             // A handshake costs about 1 ms of CPU: more than this many could not finish in time anyway.
             pending_handshakes: 1024,
             header_bytes: 64 * 1024,
@@ -149,7 +158,7 @@ where
         threads.push(spawn(format!("http-{index}"), task)?);
         workers.push(inbox);
     }
-    let accepting = accept::run(listener, workers, lifecycle.clone(), config.limits.pending_handshakes);
+    let accepting = accept::run(listener, workers, lifecycle.clone(), config.limits.clone());
     let (connections, watch_grace, stages) = (Arc::clone(&open), config.watch_grace, lifecycle.clone());
     let watches_end = async move {
         stages.stopping().cancelled().await;

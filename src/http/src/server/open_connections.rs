@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use metrics::gauge;
 use rand::seq::IndexedRandom as _;
 use tokio::time::{Instant, sleep};
 
@@ -15,6 +16,9 @@ use super::lifecycle::ConnectionEnding;
 const LONG_LIVED: Duration = Duration::from_secs(10);
 /// Between two steps of what is spread over time.
 const STEP: Duration = Duration::from_millis(50);
+
+/// The gauge of all open connections.
+const OPEN: &str = "trireme_http_server_connections";
 
 /// The open connections of all workers.
 #[derive(Debug, Default)]
@@ -48,6 +52,8 @@ impl OpenConnections {
         inner.next += 1;
         let since = Instant::now();
         inner.open.insert(id, OpenEntry { since, ending });
+        drop(inner);
+        gauge!(OPEN).increment(1.0);
         OpenConnection {
             all: Arc::clone(all),
             id,
@@ -141,6 +147,7 @@ impl Inner {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.all.inner().open.remove(&self.id);
+        gauge!(OPEN).decrement(1.0);
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Accepted {
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) permit: OwnedSemaphorePermit,
+    /// The bound that it is beyond.
+    pub(super) surplus_over: Option<usize>,
 }
 
 /// A worker as the acceptor sees it.

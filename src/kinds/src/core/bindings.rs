@@ -1,11 +1,10 @@
-//! Bindings: a POST to the collection is one to the `binding` subresource of the pod that the body names.
+//! Bindings: a POST to the collection does what one to the `binding` subresource of the pod does that the body names; admission
+//! sees it as what it is, the creation of a binding.
 
 use futures_util::future::BoxFuture;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    VirtualCall, VirtualResource,
-    request::CreateRequest,
-    subresource::{SubresourceCreateRequest, SubresourceCreated},
+    SubresourceCreateRequest, VirtualCall, VirtualResource, request::CreateRequest, subresource::SubresourceCreated,
 };
 
 /// Passes bindings on to the pods.
@@ -24,6 +23,7 @@ impl VirtualResource for PodBindings {
             let command = SubresourceCreateRequest {
                 target: request.target,
                 subresource: "binding".to_owned(),
+                collection: Some(call.definition),
                 body: request.body,
                 options: request.options,
                 routes: call.surface,

@@ -26,6 +26,7 @@ const ALSO_READ: &[(&str, &[&str])] = &[
         "core/delete_options.rs",
         &["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"],
     ),
+    ("core/pods/connections.rs", &["io.k8s.api.core.v1.PodExecOptions"]),
     ("core/serviceaccounts/token.rs", &["io.k8s.api.core.v1.Pod"]),
     ("core/services/proxy.rs", &["io.k8s.api.core.v1.Endpoints"]),
     ("pod_template/", &["io.k8s.api.core.v1.Pod"]),

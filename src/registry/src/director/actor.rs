@@ -9,10 +9,11 @@ use super::{
     handle::{DirectorError, Installed, ResourceToServe, ServingParts},
     logic::Backend,
     messages::{ChangeDone, ChangePrepared, Prepared, ServingChange},
+    virtual_resource::VirtualBackend,
 };
 use crate::{
-    definition::ResourceDefinition, reads::Reader, registry::RegistryHandle, store_watcher::StoreWatcherHandle,
-    watch_cache::OwnedWatchCache,
+    admission_stages::AdmissionStages, definition::ResourceDefinition, reads::Reader, registry::RegistryHandle,
+    store_watcher::StoreWatcherHandle, watch_cache::OwnedWatchCache,
 };
 
 type ChangeReply = Reply<Result<(), DirectorError>>;
@@ -87,7 +88,8 @@ impl Director {
                 self.start_stored(definition, name)?
             }
             ResourceToServe::Virtual(definition, handler) => {
-                Installed::without_store(definition, Backend::Virtual(handler))
+                let admission = AdmissionStages::new(self.parts.admission.clone(), self.parts.system.clock().clone());
+                Installed::without_store(definition, Backend::Virtual(VirtualBackend { handler, admission }))
             }
         })
     }

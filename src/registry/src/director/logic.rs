@@ -7,7 +7,7 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::{handle::Installed, virtual_resource::VirtualResource};
+use super::{handle::Installed, virtual_resource::VirtualBackend};
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     documents::Documents,
@@ -32,7 +32,7 @@ pub enum Backend {
     /// A registry, over the store.
     Stored(RegistryHandle),
     /// Code that keeps nothing.
-    Virtual(Arc<dyn VirtualResource>),
+    Virtual(VirtualBackend),
 }
 
 /// A resource in a version that is served.

@@ -17,4 +17,4 @@ mod virtual_resource;
 pub use handle::{DirectorError, DirectorHandle, Registries, ResourceToServe};
 pub use logic::{ApiSurface, Backend, Route, ServedResource};
 pub use published::{PublishedSurface, ResourceLookup};
-pub use virtual_resource::{VirtualCall, VirtualResource};
+pub use virtual_resource::{VirtualBackend, VirtualCall, VirtualResource};

@@ -6,6 +6,7 @@
 //! is sent twice or left out on the way between the three.
 
 use std::{
+    any::Any,
     ops::Bound,
     pin::Pin,
     sync::Arc,
@@ -138,6 +139,8 @@ pub struct Watcher {
     next_bookmark: Option<Instant>,
     deadline: Instant,
     alarm: Option<Alarm>,
+    /// Kept until everything from before the watch began has been sent.
+    held: Option<Box<dyn Any + Send + Sync>>,
     clock: Clock,
 }
 
@@ -187,8 +190,15 @@ impl Watcher {
             next_bookmark,
             deadline,
             alarm: None,
+            held: None,
             clock,
         })
+    }
+
+    /// Keeps `held` until the client has taken everything from before the watch began, or the watch ends: that work costs as
+    /// much as a list, and to wait for events costs nothing.
+    pub fn hold_until_live(&mut self, held: impl Send + Sync + 'static) {
+        self.held = Some(Box::new(held));
     }
 
     /// The next frames, at least one; `None` is a clean end. May be dropped at any time without losing anything.
@@ -196,6 +206,9 @@ impl Watcher {
         loop {
             if !matches!(self.phase, WatchPhase::Over) && self.clock.now() >= self.deadline {
                 self.phase = WatchPhase::Over;
+            }
+            if matches!(self.phase, WatchPhase::Live | WatchPhase::Over) {
+                self.held = None;
             }
             let frames = match self.phase {
                 WatchPhase::Over => return None,

@@ -8,10 +8,19 @@ use trireme_machinery::{ApiError, go_text::quote, names, schema};
 use super::{Writer, decode::BodyDecoder, managed, metadata};
 use crate::{
     admission::{Attributes, Operation, WriteRecord},
+    definition::ResourceDefinition,
     request::{Body, Subresource, Target, WriteOptions},
     subresource::Create,
     trace::TraceStep,
 };
+
+/// A body as it was POSTed.
+pub(crate) struct PostedBody<'p> {
+    pub(crate) subresource: &'p dyn Create,
+    /// The collection that it was POSTed to, if not to the object.
+    pub(crate) collection: Option<Arc<ResourceDefinition>>,
+    pub(crate) body: &'p Body,
+}
 
 /// A body that was decoded, admitted and checked.
 pub(crate) struct AdmittedBody {
@@ -24,11 +33,15 @@ impl Writer {
     /// Brings the body of a POST through all stages but the commit, which is the subresource's own.
     pub(crate) async fn admit_body(
         &self,
-        subresource: &dyn Create,
+        posted: PostedBody<'_>,
         mut target: Target,
-        body: &Body,
         options: WriteOptions,
     ) -> Result<AdmittedBody, ApiError> {
+        let PostedBody {
+            subresource,
+            collection,
+            body,
+        } = posted;
         let of = subresource.body();
         let type_id = self.info.types.find(of.type_name);
         let type_id = type_id.ok_or_else(|| ApiError::internal("the type of the body is not loaded"))?;
@@ -46,21 +59,28 @@ impl Writer {
         schema::apply_defaults(&self.info.types, type_id, &mut body);
         target.audit.note_object(&body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
-        if target.name.is_empty() {
+        if collection.is_some() {
             target.name = named_by_body(&mut body)?;
         }
-        let manager = (options.field_manager.as_str(), subresource.name());
+        let part = match &collection {
+            None => Subresource::Create(subresource.name()),
+            Some(_) => Subresource::None,
+        };
+        let manager = (options.field_manager.as_str(), part.name());
         managed::manage_posted((&self.info.types, type_id, &of.kind), &mut body, manager, self.now());
-        let name = Subresource::Create(subresource.name());
-        let mut request = self.request(Operation::Create, name, target.clone(), options)?;
+        let mut request = self.request(Operation::Create, part, target.clone(), options)?;
         request.kind = of.kind;
+        if let Some(collection) = collection {
+            request.resource.resource = collection.resource.resource.clone();
+            request.definition = collection;
+        }
         let mut write = Attributes::new(&Arc::new(request), Some(body), None).with_record(WriteRecord {
             warnings: decoded.warnings,
         });
-        self.admit_mutating(&mut write).await?;
+        self.admission.mutate(&mut write).await?;
         let checked = subresource.check(&target, write.object.as_ref().unwrap_or(&Value::Null));
         checked.map_err(|error| write.with_warnings(error))?;
-        self.admit_validating(&write).await?;
+        self.admission.validate(&write).await?;
         Ok(AdmittedBody {
             target,
             body: write.object.take().unwrap_or_default(),

@@ -24,11 +24,16 @@ use crate::{
 
 impl Writer {
     /// Deletes an object, or marks it for deletion.
-    pub(crate) async fn delete(&self, request: DeleteRequest, key: HeldKey) -> Result<Deleted, ApiError> {
+    pub(crate) async fn delete(
+        &self,
+        request: DeleteRequest,
+        key: HeldKey,
+        admission: DeleteAdmission,
+    ) -> Result<Deleted, ApiError> {
         let name = &request.target.name;
         match self.info.strategy.refuse_deletion(name) {
             Some(why) => Err(ApiError::forbidden(&self.info.resource, name, why)),
-            None => self.delete_one(request, key, AdmittedName::OfObject).await,
+            None => self.delete_one(request, key, admission).await,
         }
     }
 
@@ -37,7 +42,7 @@ impl Writer {
         &self,
         request: DeleteRequest,
         mut key: HeldKey,
-        admitted: AdmittedName,
+        admission: DeleteAdmission,
     ) -> Result<Deleted, ApiError> {
         let DeleteRequest { target, options } = request;
         let write_options = WriteOptions {
@@ -50,7 +55,7 @@ impl Writer {
         let mut step = Delete {
             request: Arc::clone(&request),
             options,
-            admitted,
+            admission,
             record: WriteRecord::default(),
             removes: false,
         };
@@ -76,19 +81,21 @@ impl Writer {
     }
 }
 
-/// The name that admission sees.
+/// The deletion as admission sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AdmittedName {
-    /// That of the URL.
+pub(crate) enum DeleteAdmission {
+    /// With the name of the URL.
     OfObject,
-    /// None: the URL of a collection has none, as in kube-apiserver, whichever of its objects it is about.
+    /// Without a name: the URL of a collection has none, as in kube-apiserver, whichever of its objects it is about.
     OfCollection,
+    /// Not at all: it is the work of a request that has been admitted.
+    Skipped,
 }
 
 struct Delete {
     request: Arc<WriteRequest>,
     options: DeleteOptions,
-    admitted: AdmittedName,
+    admission: DeleteAdmission,
     /// The notes of the last round.
     record: WriteRecord,
     /// True if a dry run would have removed the object.
@@ -165,12 +172,15 @@ impl Delete {
     }
 
     async fn admit(&mut self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
+        if self.admission == DeleteAdmission::Skipped {
+            return Ok(());
+        }
         let mut write = Attributes::new(&self.request, None, Some(Arc::clone(&current.object)));
-        if self.admitted == AdmittedName::OfCollection {
+        if self.admission == DeleteAdmission::OfCollection {
             write.name.clear();
         }
-        writer.admit_mutating(&mut write).await?;
-        writer.admit_validating(&write).await?;
+        writer.admission.mutate(&mut write).await?;
+        writer.admission.validate(&write).await?;
         self.record = write.take_record();
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use trireme_machinery::{ApiError, Reason};
 
-use super::{Writer, delete::AdmittedName};
+use super::{Writer, delete::DeleteAdmission};
 use crate::{
     item::Item,
     key_locks::WritePermit,
@@ -67,7 +67,7 @@ impl Writer {
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
                 let key = self.key(permit.clone(), &request.target);
-                let error = self.delete_one(request, key, AdmittedName::OfCollection).await.err();
+                let error = self.delete_one(request, key, DeleteAdmission::OfCollection).await.err();
                 let error = error.filter(|error| error.reason != Reason::NotFound);
                 failed.fetch_or(error.is_some(), Ordering::Relaxed);
                 error

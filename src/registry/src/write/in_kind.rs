@@ -25,7 +25,7 @@ pub(super) fn kind_of(
     let own = || version.with_kind(&definition.kind);
     match subresource {
         Subresource::Scale => scale::kind(),
-        Subresource::Update(name) | Subresource::Create(name) => {
+        Subresource::Update(name) | Subresource::Create(name) | Subresource::Connect(name) => {
             definition.subresource(name).map_or_else(own, |subresource| {
                 let version = subresource.group_version.as_ref().unwrap_or(version);
                 version.with_kind(&subresource.kind)
@@ -150,7 +150,7 @@ impl WriteRequest {
         let types = &self.definition.types;
         match self.subresource {
             Subresource::Scale => types.find(scale::SCALE_TYPE),
-            Subresource::Create(name) => {
+            Subresource::Create(name) | Subresource::Connect(name) => {
                 let subresource = self.definition.subresource(name);
                 subresource
                     .and_then(|subresource| subresource.type_name.as_deref())
@@ -160,9 +160,9 @@ impl WriteRequest {
         }
     }
 
-    /// Bodies of a subresource of their own kind have one version, whatever that of the resource.
+    /// Bodies and options of a subresource of their own kind have one version, whatever that of the resource.
     const fn has_versions(&self) -> bool {
-        !matches!(self.subresource, Subresource::Create(_))
+        !matches!(self.subresource, Subresource::Create(_) | Subresource::Connect(_))
     }
 
     fn served(&self, version: &GroupVersion) -> Result<&ServedVersion, ApiError> {

@@ -27,7 +27,7 @@ pub(super) fn view(object: &Value) -> Meta<'_> {
 }
 
 /// A text field of the metadata, empty if absent.
-pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object
         .get("metadata")
         .and_then(|metadata| metadata.get(name))

@@ -22,6 +22,7 @@
 
 mod apply;
 mod commit;
+mod connect;
 mod create;
 mod create_subresource;
 pub(crate) mod decode;
@@ -47,7 +48,9 @@ mod update_loop;
 
 use std::sync::Arc;
 
-pub(crate) use self::leases::LeasePool;
+pub(crate) use self::{
+    connect::AdmittedOptions, create_subresource::PostedBody, delete::DeleteAdmission, leases::LeasePool,
+};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -56,7 +59,8 @@ use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
 use crate::{
-    admission::{Admission, Operation, WriteRequest},
+    admission::{Operation, WriteRequest},
+    admission_stages::AdmissionStages,
     definition::{ResourceDefinition, ServedVersion},
     item::ItemKey,
     key_locks::{HeldKey, KeyLocks, WritePermit},
@@ -70,7 +74,7 @@ pub(crate) struct Writer {
     pub(crate) info: Arc<ResourceDefinition>,
     pub(crate) reader: Reader,
     pub(crate) store: Arc<dyn Storage>,
-    pub(crate) admission: Arc<dyn Admission>,
+    pub(crate) admission: AdmissionStages,
     pub(crate) clock: Clock,
     pub(crate) locks: KeyLocks,
     pub(crate) leases: LeasePool,
@@ -102,7 +106,7 @@ impl Writer {
 
     /// The wall clock.
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH)
+        self.admission.now()
     }
 
     /// A write of this resource.

@@ -69,7 +69,7 @@ impl Writer {
             }
             Subresource::Status => strategy.prepare_for_status_update(context, new, old),
             Subresource::Finalize => strategy.prepare_for_finalize(context, new, old),
-            Subresource::Create(_) => return Err(no_updater()),
+            Subresource::Create(_) | Subresource::Connect(_) => return Err(no_updater()),
         }
         // Strategies that begin with the old object know nothing of managers.
         metadata::set_or_remove(metadata::of(new), MANAGED_FIELDS, entries);
@@ -93,14 +93,16 @@ impl Writer {
             Subresource::Status => strategy.validate_status_update(context, new, old),
             Subresource::Finalize => strategy.validate_finalize(context, new, old),
             Subresource::Update(name) => updater(strategy, name)?.validate_update(context, new, old),
-            Subresource::Create(_) => return Err(no_updater()),
+            Subresource::Create(_) | Subresource::Connect(_) => return Err(no_updater()),
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
         let warnings = match request.subresource {
             Subresource::None | Subresource::Scale => strategy.warnings(new, Some(old)),
             Subresource::Status => strategy.status_warnings(new),
-            Subresource::Finalize | Subresource::Update(_) | Subresource::Create(_) => Vec::new(),
+            Subresource::Finalize | Subresource::Update(_) | Subresource::Create(_) | Subresource::Connect(_) => {
+                Vec::new()
+            }
         };
         Ok(repeated_owners.into_iter().chain(warnings).collect())
     }

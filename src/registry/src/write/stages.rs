@@ -17,7 +17,7 @@ use super::{
 use crate::{
     admission::{Attributes, WriteRequest},
     definition::ServedVersion,
-    request::{Body, timed_out},
+    request::Body,
     trace::TraceStep,
     versions,
 };
@@ -100,16 +100,8 @@ impl Writer {
                 schema::void_empty(&self.info.types, stored.type_id, object);
             }
         }
-        self.admit_mutating(write).await?;
+        self.admission.mutate(write).await?;
         Ok(write.object.take().unwrap_or_default())
-    }
-
-    /// Mutating admission alone: for writes without an object, or with a body that is not stored.
-    pub(super) async fn admit_mutating(&self, write: &mut Attributes) -> Result<(), ApiError> {
-        let request = Arc::clone(write.request());
-        let admitted = self.in_time(&request, self.admission.mutate(write)).await;
-        request.target.trace.pass(TraceStep::Mutated);
-        admitted.map_err(|error| write.with_warnings(error))
     }
 
     /// Stages *prepare*, *validate* and *validating admission* of an object that mutating admission is done with; gives
@@ -122,7 +114,7 @@ impl Writer {
         self.prepare_and_check(write, &mut object)?;
         metadata::text(&object, "name").clone_into(&mut write.name);
         write.object = Some(object);
-        self.admit_validating(write).await?;
+        self.admission.validate(write).await?;
         Ok(write.object.take().unwrap_or_default())
     }
 
@@ -141,28 +133,6 @@ impl Writer {
         let warnings = checked.map_err(|error| write.with_warnings(error))?;
         warnings.into_iter().for_each(|text| write.warn(text));
         Ok(())
-    }
-
-    /// Stage *validating admission*.
-    pub(super) async fn admit_validating(&self, write: &Attributes) -> Result<(), ApiError> {
-        let admitted = self.in_time(write, self.admission.validate(write)).await;
-        write.target.trace.pass(TraceStep::Validated);
-        admitted.map_err(|error| write.with_warnings(error))
-    }
-
-    /// Waits for admission, but not beyond the deadline of the request: nothing has been written yet.
-    async fn in_time(
-        &self,
-        request: &WriteRequest,
-        admission: impl Future<Output = Result<(), ApiError>>,
-    ) -> Result<(), ApiError> {
-        match request.target.deadline {
-            None => admission.await,
-            Some(deadline) => {
-                let admitted = self.clock.timeout_at(deadline, admission).await;
-                admitted.unwrap_or_else(|| Err(timed_out()))
-            }
-        }
     }
 }
 

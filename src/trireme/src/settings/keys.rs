@@ -153,6 +153,10 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "enable-priority-and-fairness" BOOL Some("true"), "Divide what is served at a time by flow schemas and priority levels; as many requests as the next two flags say together";
     "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
     "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
+    "max-watches" COUNT Some("400000"), "Watches open at a time; further ones get 429, those of system:masters and of exempt priority levels aside; 0 sets no limit";
+    "max-watches-per-user" COUNT Some("100000"), "Watches that one user has open at a time, with the same exceptions; 0 sets no limit";
+    "max-connections" COUNT Some("40000"), "Connections open at a time; further ones get 429 and are closed, probes and the same exceptions aside, for which a tenth more are accepted; 0 sets no limit";
+    "max-connections-per-user" COUNT Some("10000"), "Connections open at a time whose first request was one user's, with the same exceptions; 0 sets no limit";
     "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";
     "goaway-chance" CHANCE Some("0"), "Of how many HTTP/2 requests the connection is ended, so that clients spread over replicas that came later; at most 0.02";
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";

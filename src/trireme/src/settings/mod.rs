@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use trireme_admission::{EnabledPlugins, PluginSettings, WebhookUsersByPlugin};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_edge::OpenBounds;
 use trireme_http::client::RemoteServer;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
@@ -318,6 +319,10 @@ pub(crate) struct LimitSettings {
     pub(crate) requests_inflight: Option<usize>,
     /// Writes served at a time; `None` for no limit.
     pub(crate) mutating_requests_inflight: Option<usize>,
+    /// Watches open at a time.
+    pub(crate) watches: OpenBounds,
+    /// Connections open at a time.
+    pub(crate) connections: OpenBounds,
     /// Of how many HTTP/2 requests the connection is ended, 0 to 0.02.
     pub(crate) goaway_chance: f64,
 }

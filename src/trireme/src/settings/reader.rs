@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use trireme_edge::OpenBounds;
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
@@ -186,7 +187,6 @@ impl SettingsReader {
     }
 
     fn limits(&mut self) -> LimitSettings {
-        let limit = |text: &str| text.parse::<usize>().ok().map(|count| (count > 0).then_some(count));
         LimitSettings {
             request_timeout: self.value("request-timeout", "give a duration above 0, such as 1m", |text| {
                 duration(text).filter(|timeout| !timeout.is_zero())
@@ -202,10 +202,18 @@ impl SettingsReader {
             }),
             requests_inflight: self.value("max-requests-inflight", COUNT, limit),
             mutating_requests_inflight: self.value("max-mutating-requests-inflight", COUNT, limit),
+            watches: self.open_bounds(["max-watches", "max-watches-per-user"]),
+            connections: self.open_bounds(["max-connections", "max-connections-per-user"]),
             goaway_chance: self.value("goaway-chance", "give a number from 0 to 0.02", |text| {
                 text.parse().ok().filter(|chance| (0.0..=0.02).contains(chance))
             }),
         }
+    }
+
+    /// The bounds of all users and of one.
+    fn open_bounds(&mut self, names: [&'static str; 2]) -> OpenBounds {
+        let [all, per_user] = names.map(|name| self.value(name, COUNT, limit));
+        OpenBounds { all, per_user }
     }
 
     fn log(&mut self) -> LoggingSettings {
@@ -346,4 +354,9 @@ fn is_authority(text: &str) -> bool {
     let text = text.trim_end_matches('/');
     let (host, number) = text.rsplit_once(':').unwrap_or((text, "2379"));
     !host.is_empty() && !host.contains('/') && port(number).is_some()
+}
+
+/// A limit, of which 0 is none.
+fn limit(text: &str) -> Option<Option<usize>> {
+    text.parse::<usize>().ok().map(|count| (count > 0).then_some(count))
 }

@@ -9,6 +9,10 @@ use crate::core::proxy;
 pub(super) struct NodeProxy;
 
 impl Connect for NodeProxy {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             call.object(proxy::address(&call.target.name, "node")?.name).await?;

@@ -22,6 +22,14 @@ use crate::{
 pub(super) struct PodLog;
 
 impl Connect for PodLog {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+
+    fn is_admitted(&self) -> bool {
+        false
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             check_log_options(call)?;
@@ -38,17 +46,35 @@ impl Connect for PodLog {
 
 /// `/exec`, `/attach` and `/portforward`: they need a node.
 pub(super) struct PodStream {
+    name: &'static str,
     /// True if it is about one of the pod's containers.
-    pub(super) of_container: bool,
+    of_container: bool,
 }
 
+pub(super) const EXEC: PodStream = PodStream {
+    name: "exec",
+    of_container: true,
+};
+pub(super) const ATTACH: PodStream = PodStream {
+    name: "attach",
+    of_container: true,
+};
+pub(super) const PORT_FORWARD: PodStream = PodStream {
+    name: "portforward",
+    of_container: false,
+};
+
 impl Connect for PodStream {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let name = &call.target.name;
             let pod = call.object(name).await?;
             if self.of_container {
-                check_container(&pod, call.option("container").unwrap_or(""))?;
+                check_container(&pod, text(&call.options, "container"))?;
             }
             if text_at(&pod, "/spec/nodeName").is_empty() {
                 return Err(ApiError::bad_request(format!(
@@ -64,6 +90,10 @@ impl Connect for PodStream {
 pub(super) struct PodProxy;
 
 impl Connect for PodProxy {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let pod = call.object(proxy::address(&call.target.name, "pod")?.name).await?;

@@ -5,7 +5,7 @@ use trireme_registry::subresource::SubresourceRole;
 use super::{
     Pods,
     binding::PodBinding,
-    connections::{PodLog, PodProxy, PodStream},
+    connections::{ATTACH, EXEC, PORT_FORWARD, PodLog, PodProxy},
     eviction::Eviction,
 };
 
@@ -17,8 +17,9 @@ pub(super) fn role<'a>(pods: &'a Pods, name: &str) -> Option<SubresourceRole<'a>
         "binding" => SubresourceRole::Create(&PodBinding),
         "eviction" => SubresourceRole::Create(&Eviction),
         "log" => SubresourceRole::Connect(&PodLog),
-        "exec" | "attach" => SubresourceRole::Connect(&PodStream { of_container: true }),
-        "portforward" => SubresourceRole::Connect(&PodStream { of_container: false }),
+        "exec" => SubresourceRole::Connect(&EXEC),
+        "attach" => SubresourceRole::Connect(&ATTACH),
+        "portforward" => SubresourceRole::Connect(&PORT_FORWARD),
         "proxy" => SubresourceRole::Connect(&PodProxy),
         _ => return None,
     })

@@ -17,6 +17,10 @@ use crate::{
 pub(super) struct ServiceProxy;
 
 impl Connect for ServiceProxy {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let address = proxy::address(&call.target.name, "service")?;

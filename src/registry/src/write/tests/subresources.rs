@@ -16,7 +16,8 @@ use crate::{
     fixtures::target,
     request::{PatchKind, Subresource, WriteContext, WriteOptions},
     strategy::Strategy,
-    subresource::{Create, CreateBody, CreateCall, SubresourceCreateRequest, SubresourceRole, Update},
+    subresource::{Create, CreateBody, CreateCall, SubresourceRole, Update},
+    subresource_request::SubresourceCreateRequest,
 };
 
 struct Own;
@@ -130,6 +131,7 @@ fn count(name: &str, content: Value, options: WriteOptions) -> SubresourceCreate
     SubresourceCreateRequest {
         target: target("ns", name),
         subresource: "count".to_owned(),
+        collection: None,
         body: body(&content),
         options,
         routes: Arc::new(Nothing),
@@ -187,13 +189,14 @@ fn commands_that_race_all_count() {
 }
 
 #[test]
-fn commands_without_a_name_are_for_what_the_body_names() {
+fn commands_to_a_collection_are_for_what_the_body_names() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
         let call = |body| {
-            bench
-                .registry
-                .create_subresource(count("", body, WriteOptions::default()))
+            bench.registry.create_subresource(SubresourceCreateRequest {
+                collection: Some(Arc::clone(bench.registry.info())),
+                ..count("", body, WriteOptions::default())
+            })
         };
         let done = call(scale("a")).await.expect("the body names it");
         assert!(done.object.is_none(), "{done:?}");
