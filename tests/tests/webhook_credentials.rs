@@ -138,9 +138,9 @@ fn a_user_that_cannot_be_followed_keeps_the_server_from_starting() {
     let files = TempDir::new().expect("a directory");
     let runs_a_command = "users:\n- {name: '*', user: {exec: {command: /bin/true}}}\n";
     let flag = configuration(&files, "users: []\n", runs_a_command);
-    let error = Server::try_start(StoreChoice::Embedded, &[flag.as_str()])
-        .err()
-        .expect("it does not start");
+    let Err(error) = Server::try_start(StoreChoice::Embedded, &[flag.as_str()]) else {
+        panic!("it started");
+    };
     let wanted = "couldn't init admission plugin \"ValidatingAdmissionWebhook\"";
     assert!(
         error.contains(wanted) && error.contains("exec is not supported"),
