@@ -309,3 +309,39 @@ fn connections_are_admitted_before_there_is_a_look_at_the_object() {
     );
     assert_eq!(setup.asked("/see").len(), proxied.len());
 }
+
+#[test]
+fn match_conditions_see_the_same_of_a_request_in_webhooks_and_policies() {
+    let setup = Setup::start(vec![json!({"path": "/see", "review": {"allowed": false}})]);
+    let seen = "request.operation == 'CREATE' && namespaceObject == null && oldObject == null && object.data.a == 'b'";
+    let conditions = json!([{"name": "seen", "expression": seen}]);
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]);
+    let policy = json!({
+        "metadata": {"name": "never"},
+        "spec": {
+            "matchConstraints": {"resourceRules": &rules}, "matchConditions": &conditions,
+            "validations": [{"expression": "false"}],
+        },
+    });
+    setup.make(&format!("{CONFIGURED}/validatingadmissionpolicies"), &policy);
+    let binding =
+        json!({"metadata": {"name": "never"}, "spec": {"policyName": "never", "validationActions": ["Warn"]}});
+    setup.make(&format!("{CONFIGURED}/validatingadmissionpolicybindings"), &binding);
+    let webhook = json!({
+        "name": "see.example.com", "matchConditions": &conditions, "rules": &rules, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {
+            "url": format!("https://127.0.0.1:{}/see", setup.receiver.port()), "caBundle": setup.receiver.ca_bundle(),
+        },
+    });
+    let webhooks = json!({"metadata": {"name": "see"}, "webhooks": [webhook]});
+    setup.make(&format!("{CONFIGURED}/validatingwebhookconfigurations"), &webhooks);
+    let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
+    let create = |value: &str| {
+        let map = json!({"metadata": {"name": "a"}, "data": {"a": value}});
+        let answer = setup.admin.json("POST", path, &map).expect("an answer");
+        (answer.code, answer.header("warning").count())
+    };
+    until("both are asked", PATIENCE, || create("b") == (400, 1));
+    assert_eq!(create("c"), (201, 0));
+}

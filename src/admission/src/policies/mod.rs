@@ -9,9 +9,6 @@
 //! namespace are made, only if a policy that matches speaks of them. A policy whose parameters are of a kind that is not served
 //! fails for the requests that one of its bindings selects.
 
-mod evaluation;
-mod expression;
-mod input;
 mod mutating;
 mod mutation;
 mod params;

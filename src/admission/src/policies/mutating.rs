@@ -12,13 +12,17 @@ use trireme_registry::{Admission, Attributes, Readiness, View, WriteRequest};
 
 use super::{
     PolicyParts,
-    input::{PolicyInput, VersionedObjects},
     mutation::{MutationChange, Mutations},
     params::ParamError,
     policy::{Binding, Policy},
     snapshot::{BoundPolicy, PolicySet},
 };
-use crate::{attributes::forbidden, authority::RequestAuthority, matching::MatchedKind};
+use crate::{
+    attributes::forbidden,
+    authority::RequestAuthority,
+    expression_input::{ExpressionInput, VersionedObjects},
+    matching::MatchedKind,
+};
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
 
@@ -171,7 +175,7 @@ impl MutatingPolicies {
         let objects = VersionedObjects::of(attributes, matched).await?;
         let namespace = self.parts.namespace(attributes, policy.roots.namespace).await?;
         let (before, old) = (objects.object.as_ref(), objects.old_object.as_ref());
-        let input = PolicyInput::new(attributes, matched, (before, old), &namespace, &authority);
+        let input = ExpressionInput::new(attributes, matched, (before, old), &namespace, &authority);
         match authority.evaluate(|| policy.conditions_hold(&input, params)).await {
             Ok(true) => {}
             Ok(false) => return Ok(None),
@@ -182,7 +186,7 @@ impl MutatingPolicies {
         }
         let mut object = before.clone();
         for mutation in &policy.rules.mutations {
-            let input = PolicyInput::new(attributes, matched, (&object, old), &namespace, &authority);
+            let input = ExpressionInput::new(attributes, matched, (&object, old), &namespace, &authority);
             let change = authority.evaluate(|| policy.change(mutation, &input, params)).await;
             let changed = change.map_err(MutationFailure::Policy);
             match changed.and_then(|change| apply(attributes, matched, &object, change)) {

@@ -6,10 +6,12 @@ use trireme_cel::{Budget, List, Map as CelMap, RUNTIME_BUDGET, Value as CelValue
 use trireme_machinery::go_text::quote;
 
 use super::{
-    expression::CompiledExpression,
-    input::PolicyInput,
     policy::{Policy, PolicyEnvironments, PolicyRules, items, text},
     scope::{EvaluationScope, Variables},
+};
+use crate::{
+    expression::{CompiledExpression, EvaluationFailure},
+    expression_input::ExpressionInput,
 };
 
 /// The rules of a `MutatingAdmissionPolicy`.
@@ -61,14 +63,14 @@ impl Policy<Mutations> {
     pub(super) fn change(
         &self,
         mutation: &Mutation,
-        input: &PolicyInput<'_>,
+        input: &ExpressionInput<'_>,
         params: &Value,
     ) -> Result<MutationChange, String> {
         let scope = EvaluationScope::new(input.activation(params, self.roots.request), &self.variables);
         let variables = Variables(&scope);
         scope.bind(&variables);
         let value = scope.evaluate(&mutation.expression, &mut Budget::new(RUNTIME_BUDGET));
-        let value = value.map_err(super::scope::EvaluationFailure::text)?;
+        let value = value.map_err(EvaluationFailure::text)?;
         if mutation.is_patch {
             return match &value {
                 CelValue::List(operations) => operations_of(operations).map(MutationChange::JsonPatch),

@@ -9,22 +9,32 @@ use trireme_machinery::{
     selector::{LabelSelector, compile_label_selector},
 };
 
-use super::expression::{CompiledExpression, NamedExpression};
-use crate::matching::MatchCriteria;
+use crate::{
+    expression::CompiledExpression,
+    expression_input::ExpressionInput,
+    match_conditions::{ConditionOutcome, MatchConditions},
+    matching::MatchCriteria,
+};
 
 /// A `ValidatingAdmissionPolicy` or `MutatingAdmissionPolicy`, but for what it does.
 pub(super) struct Policy<R> {
     pub(super) name: String,
     pub(super) constraints: MatchCriteria,
     pub(super) param_kind: Option<ParamKind>,
-    pub(super) conditions: Vec<NamedExpression>,
-    pub(super) variables: Vec<NamedExpression>,
+    pub(super) conditions: MatchConditions,
+    pub(super) variables: Vec<Variable>,
     /// True if an error of an expression counts for nothing.
     pub(super) fails_open: bool,
     /// Roots that the expressions may speak of; what none names is not made.
     pub(super) roots: Roots,
     /// The rules of its kind.
     pub(super) rules: R,
+}
+
+/// A variable of a policy.
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) expression: CompiledExpression,
 }
 
 /// Variables that cost something to be made.
@@ -93,10 +103,10 @@ impl<R: PolicyRules> Policy<R> {
             })
         };
         let mut composed: Vec<(String, Type)> = Vec::new();
-        let mut variables: Vec<NamedExpression> = Vec::new();
+        let mut variables: Vec<Variable> = Vec::new();
         for variable in items(spec, "variables") {
             let known = Arc::new(environment(true, R::PATCHES).with_composed(&composed));
-            let variable = named(variable, &known);
+            let variable = Variable::compile(variable, &known);
             composed.push((variable.name.clone(), variable.expression.output()));
             variables.push(variable);
         }
@@ -108,15 +118,36 @@ impl<R: PolicyRules> Policy<R> {
         Self {
             name: text(object.get("metadata").unwrap_or(&Value::Null), "name").to_owned(),
             constraints: MatchCriteria::of_policy(spec.get("matchConstraints").unwrap_or(&Value::Null)),
-            conditions: items(spec, "matchConditions")
-                .iter()
-                .map(|condition| named(condition, &of_conditions))
-                .collect(),
+            conditions: MatchConditions::compile(&of_conditions, spec.get("matchConditions")),
             variables,
             fails_open: text(spec, "failurePolicy") == "Ignore",
             roots: Roots::of(spec),
             rules: R::compile(spec, &environments),
             param_kind,
+        }
+    }
+}
+
+impl<R> Policy<R> {
+    /// Reports whether all match conditions hold.
+    ///
+    /// # Errors
+    /// The texts of their errors, if they count.
+    pub(super) fn conditions_hold(&self, input: &ExpressionInput<'_>, params: &Value) -> Result<bool, String> {
+        match self.conditions.evaluate(input, params) {
+            ConditionOutcome::Hold => Ok(true),
+            ConditionOutcome::Fail => Ok(false),
+            ConditionOutcome::Errors(_) if self.fails_open => Ok(false),
+            ConditionOutcome::Errors(why) => Err(why),
+        }
+    }
+}
+
+impl Variable {
+    fn compile(fields: &Value, environment: &Arc<Environment>) -> Self {
+        Self {
+            name: text(fields, "name").to_owned(),
+            expression: CompiledExpression::compile(environment, text(fields, "expression")),
         }
     }
 }
@@ -182,13 +213,6 @@ impl ParamRef {
             selector,
             denies_without: text(fields, "parameterNotFoundAction") == "Deny",
         }
-    }
-}
-
-fn named(fields: &Value, environment: &Arc<Environment>) -> NamedExpression {
-    NamedExpression {
-        name: text(fields, "name").to_owned(),
-        expression: CompiledExpression::compile(environment, text(fields, "expression")),
     }
 }
 

@@ -10,11 +10,12 @@ use std::sync::{
 
 use trireme_cel::{Activation, Budget, EvalError, LazyFields, Map, PER_CALL_LIMIT, Value};
 
-use super::expression::{CompiledExpression, NamedExpression};
+use super::policy::Variable;
+use crate::expression::{CompiledExpression, EvaluationFailure};
 
 /// The values of one evaluation. Bound to itself by [`bind`](Self::bind): variables may speak of those before them.
 pub(super) struct EvaluationScope<'v> {
-    variables: &'v [NamedExpression],
+    variables: &'v [Variable],
     remembered: Vec<OnceLock<Result<Value<'v>, EvalError>>>,
     base: Activation<'v>,
     activation: OnceLock<Activation<'v>>,
@@ -25,25 +26,8 @@ pub(super) struct EvaluationScope<'v> {
 /// The variable `variables`.
 pub(super) struct Variables<'v>(pub(super) &'v EvaluationScope<'v>);
 
-/// The reason that an expression has no value.
-pub(super) enum EvaluationFailure {
-    /// The budget is spent: no further expression is evaluated.
-    OutOfBudget,
-    /// The expression has no value.
-    Expression(String),
-}
-
-impl EvaluationFailure {
-    pub(super) fn text(self) -> String {
-        match self {
-            Self::OutOfBudget => EvalError::BudgetExhausted.to_string(),
-            Self::Expression(text) => text,
-        }
-    }
-}
-
 impl<'v> EvaluationScope<'v> {
-    pub(super) fn new(base: Activation<'v>, variables: &'v [NamedExpression]) -> Self {
+    pub(super) fn new(base: Activation<'v>, variables: &'v [Variable]) -> Self {
         Self {
             variables,
             remembered: variables.iter().map(|_| OnceLock::new()).collect(),
@@ -72,18 +56,11 @@ impl<'v> EvaluationScope<'v> {
         expression: &'v CompiledExpression,
         budget: &mut Budget,
     ) -> Result<Value<'v>, EvaluationFailure> {
-        let program = match &expression.program {
-            Ok(program) => program,
-            Err(error) => return Err(EvaluationFailure::Expression(format!("compilation error: {error}"))),
-        };
-        let evaluated = program.evaluate(self.activation(), budget);
-        let of_variables = self.cost.swap(0, Ordering::Relaxed);
-        if matches!(evaluated.result, Err(EvalError::BudgetExhausted)) || budget.spend(of_variables).is_err() {
-            return Err(EvaluationFailure::OutOfBudget);
+        let evaluated = expression.evaluate(self.activation(), budget);
+        match budget.spend(self.cost.swap(0, Ordering::Relaxed)) {
+            Ok(()) => evaluated,
+            Err(_) => Err(EvaluationFailure::OutOfBudget),
         }
-        evaluated.result.map_err(|error| {
-            EvaluationFailure::Expression(format!("expression '{}' resulted in error: {error}", expression.text))
-        })
     }
 
     fn variable(&self, name: &str) -> Option<Result<Value<'v>, EvalError>> {
@@ -92,7 +69,7 @@ impl<'v> EvaluationScope<'v> {
         Some(remembered.get_or_init(|| self.value_of(variable)).clone())
     }
 
-    fn value_of(&self, variable: &'v NamedExpression) -> Result<Value<'v>, EvalError> {
+    fn value_of(&self, variable: &'v Variable) -> Result<Value<'v>, EvalError> {
         let name = &variable.name;
         let program =
             variable.expression.program.as_ref().map_err(|error| {

@@ -9,13 +9,17 @@ use trireme_registry::{Admission, Attributes, Readiness, View, WriteRequest};
 
 use super::{
     PolicyParts,
-    input::{PolicyInput, VersionedObjects},
     params::ParamError,
     policy::{Binding, Policy},
     snapshot::{BoundPolicy, PolicySet},
     validation::{FailedValidation, Validated, Validations},
 };
-use crate::{attributes::forbidden, authority::RequestAuthority, matching::MatchedKind};
+use crate::{
+    attributes::forbidden,
+    authority::RequestAuthority,
+    expression_input::{ExpressionInput, VersionedObjects},
+    matching::MatchedKind,
+};
 
 /// The plugin.
 pub(crate) struct ValidatingPolicies {
@@ -116,7 +120,7 @@ impl ValidatingPolicies {
             };
             let namespace = self.parts.namespace(attributes, policy.roots.namespace).await?;
             let objects = (objects.object.as_ref(), objects.old_object.as_ref());
-            let input = PolicyInput::new(attributes, matched, objects, &namespace, authority);
+            let input = ExpressionInput::new(attributes, matched, objects, &namespace, authority);
             for params in &params {
                 let validated = authority.evaluate(|| policy.validate(&input, params)).await;
                 findings.add(policy, binding, validated, attributes);

@@ -5,10 +5,12 @@ use serde_json::Value;
 use trireme_cel::{Budget, RUNTIME_BUDGET, Value as CelValue};
 
 use super::{
-    expression::CompiledExpression,
-    input::PolicyInput,
     policy::{Policy, PolicyEnvironments, PolicyRules, items, text},
-    scope::{EvaluationFailure, EvaluationScope, Variables},
+    scope::{EvaluationScope, Variables},
+};
+use crate::{
+    expression::{CompiledExpression, EvaluationFailure},
+    expression_input::ExpressionInput,
 };
 
 /// The longest message that an expression may make.
@@ -88,7 +90,7 @@ impl Validations {
 
 impl Policy<Validations> {
     /// Evaluates match conditions, validations and audit annotations.
-    pub(super) fn validate(&self, input: &PolicyInput<'_>, params: &Value) -> Validated {
+    pub(super) fn validate(&self, input: &ExpressionInput<'_>, params: &Value) -> Validated {
         match self.conditions_hold(input, params) {
             Ok(true) => {}
             Ok(false) => return Validated::default(),
@@ -167,7 +169,7 @@ impl Policy<Validations> {
                 Ok(other) => format!(
                     "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or \
                      null.",
-                    annotation.value.text,
+                    annotation.value.text(),
                     other.kind()
                 ),
                 Err(EvaluationFailure::OutOfBudget) => return Err(EvaluationFailure::OutOfBudget.text()),
@@ -190,6 +192,6 @@ impl Validation {
             is_fine.then_some(text)
         });
         made.or_else(|| Some(self.message.clone()).filter(|message| !message.is_empty()))
-            .unwrap_or_else(|| format!("failed expression: {}", self.expression.text))
+            .unwrap_or_else(|| format!("failed expression: {}", self.expression.text()))
     }
 }

@@ -1,18 +1,20 @@
 //! Asking one webhook about a write, and what its failure means.
 
+use serde_json::Value;
 use trireme_machinery::{ApiError, Reason, go_text::quote};
 use trireme_registry::Attributes;
 
 use super::{
     Hooks,
-    conditions::ConditionOutcome,
     configuration::{ReviewVersion, Webhook, WebhookKind},
     metrics::MeasuredCall,
     review::{ReviewedObjects, review},
     verdict::{HookFailure, WebhookVerdict},
 };
 use crate::{
-    authority::{RequestAuthority, request_resource},
+    authority::RequestAuthority,
+    expression_input::ExpressionInput,
+    match_conditions::ConditionOutcome,
     matching::{self, MatchedKind},
 };
 
@@ -78,15 +80,12 @@ impl Hooks {
             step: kind.step(),
             operation: matching::operation_name(attributes.operation),
         };
-        let mut review = review(attributes, matched, objects, ReviewVersion::V1, "");
-        let request = review["request"].take();
         let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
-        let evaluate = || {
-            webhook
-                .conditions
-                .evaluate(&request, &authority, request_resource(attributes))
-        };
-        let outcome = authority.evaluate(evaluate).await;
+        let null = Value::Null;
+        let [object, old_object] =
+            [&objects.object, &objects.old_object].map(|object| object.as_ref().unwrap_or(&null));
+        let input = ExpressionInput::new(attributes, matched, (object, old_object), &null, &authority);
+        let outcome = authority.evaluate(|| webhook.conditions.evaluate(&input, &null)).await;
         match outcome {
             ConditionOutcome::Hold => Ok(true),
             ConditionOutcome::Errors(why) if !webhook.fails_open => {

@@ -1,14 +1,18 @@
 //! A configuration as it is compiled once per change: the addresses, the trust, the rules.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use trireme_cel::{AdmissionVariables, Environment};
 use trireme_http::client::{ClientTls, HeaderValue, TlsOptions, Trust};
 use trireme_machinery::webhook_address::WebhookAddress;
 
-use super::{conditions::MatchConditions, credentials::WebhookUsers};
-use crate::matching::MatchCriteria;
+use super::credentials::WebhookUsers;
+use crate::{match_conditions::MatchConditions, matching::MatchCriteria};
 
 /// The two kinds of webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +90,15 @@ impl ReviewVersion {
     }
 }
 
+/// The environment of match conditions, which have no parameters.
+static OF_CONDITIONS: LazyLock<Arc<Environment>> = LazyLock::new(|| {
+    let variables = AdmissionVariables {
+        authorizer: true,
+        ..AdmissionVariables::default()
+    };
+    Arc::new(Environment::admission(variables))
+});
+
 /// The default of `timeoutSeconds`.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 10;
 
@@ -118,7 +131,7 @@ impl Webhook {
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{index}"),
             criteria: MatchCriteria::of_webhook(fields),
-            conditions: MatchConditions::read(fields.get("matchConditions")),
+            conditions: MatchConditions::compile(&OF_CONDITIONS, fields.get("matchConditions")),
             fails_open: text("failurePolicy") == Some("Ignore"),
             reinvokes: text("reinvocationPolicy") == Some("IfNeeded"),
             side_effects: text("sideEffects").map(str::to_owned),

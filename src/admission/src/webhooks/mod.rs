@@ -11,7 +11,6 @@
 
 mod asking;
 mod call;
-mod conditions;
 mod configuration;
 mod credentials;
 mod metrics;

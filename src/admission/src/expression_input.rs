@@ -1,4 +1,4 @@
-//! The values of a request that expressions see.
+//! The values of a request that the expressions of policies and webhooks see.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -15,10 +15,10 @@ use crate::{
 
 static NULL: Value = Value::Null;
 
-/// The objects of a write in the kind that a policy's rules match.
-pub(super) struct VersionedObjects<'a> {
-    pub(super) object: Cow<'a, Value>,
-    pub(super) old_object: Cow<'a, Value>,
+/// The objects of a write in the kind that rules match.
+pub(crate) struct VersionedObjects<'a> {
+    pub(crate) object: Cow<'a, Value>,
+    pub(crate) old_object: Cow<'a, Value>,
 }
 
 impl<'a> VersionedObjects<'a> {
@@ -26,7 +26,7 @@ impl<'a> VersionedObjects<'a> {
     ///
     /// # Errors
     /// If they cannot be converted.
-    pub(super) async fn of(attributes: &'a Attributes, matched: &MatchedKind) -> Result<Self, ApiError> {
+    pub(crate) async fn of(attributes: &'a Attributes, matched: &MatchedKind) -> Result<Self, ApiError> {
         Ok(Self {
             object: in_kind(attributes, attributes.object.as_ref(), matched).await?,
             old_object: in_kind(attributes, attributes.old_object.as_deref(), matched).await?,
@@ -49,20 +49,20 @@ async fn in_kind<'a>(
     attributes.object_in(&version, object).await.map(Cow::Owned)
 }
 
-/// The values of one request for one policy.
-pub(super) struct PolicyInput<'a> {
-    pub(super) attributes: &'a Attributes,
-    pub(super) matched: &'a MatchedKind,
-    pub(super) object: &'a Value,
-    pub(super) old_object: &'a Value,
+/// The values of one request in one kind.
+pub(crate) struct ExpressionInput<'a> {
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) matched: &'a MatchedKind,
+    pub(crate) object: &'a Value,
+    pub(crate) old_object: &'a Value,
     /// The namespace of the request; null outside of namespaces.
-    pub(super) namespace: &'a Value,
-    pub(super) authority: &'a RequestAuthority<'a>,
+    pub(crate) namespace: &'a Value,
+    pub(crate) authority: &'a RequestAuthority<'a>,
     request: OnceLock<Value>,
 }
 
-impl<'a> PolicyInput<'a> {
-    pub(super) fn new(
+impl<'a> ExpressionInput<'a> {
+    pub(crate) fn new(
         attributes: &'a Attributes,
         matched: &'a MatchedKind,
         (object, old_object): (&'a Value, &'a Value),
@@ -80,18 +80,22 @@ impl<'a> PolicyInput<'a> {
         }
     }
 
-    /// The variables of expressions; `request` is made if a policy speaks of it.
-    pub(super) fn activation<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
-        self.activation_of_conditions(params, needs_request)
-            .with_json("namespaceObject", self.namespace)
+    /// The variables of expressions; `request` is made if they speak of it.
+    pub(crate) fn activation<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
+        self.with_namespace(self.namespace, params, needs_request)
     }
 
     /// The same without the namespace, which match conditions do not see.
-    pub(super) fn activation_of_conditions<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
+    pub(crate) fn activation_of_conditions<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
+        self.with_namespace(&NULL, params, needs_request)
+    }
+
+    fn with_namespace<'v>(&'v self, namespace: &'v Value, params: &'v Value, needs_request: bool) -> Activation<'v> {
         let mut activation = Activation::new()
             .with_json("object", self.object)
             .with_json("oldObject", self.old_object)
             .with_json("params", params)
+            .with_json("namespaceObject", namespace)
             .with_value("authorizer", authority(self.authority, AuthorizerCheck::default()))
             .with_value(
                 "authorizer.requestResource",
