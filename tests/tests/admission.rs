@@ -345,3 +345,81 @@ fn match_conditions_see_the_same_of_a_request_in_webhooks_and_policies() {
     until("both are asked", PATIENCE, || create("b") == (400, 1));
     assert_eq!(create("c"), (201, 0));
 }
+
+impl Setup {
+    fn get(&self, path: &str) -> Value {
+        let answer = self.admin.get(path).expect("an answer");
+        assert_eq!(answer.code, 200, "{path}: {}", answer.text());
+        serde_json::from_str(&answer.text()).expect("JSON")
+    }
+
+    /// The breaker of the webhook that is asked at a path.
+    fn breaker(&self, path: &str) -> Value {
+        let shown = self.get("/debug/breakers?format=json");
+        let webhook = format!("validatingwebhookconfigurations{path}/ask.example.com");
+        let mut breakers = shown["breakers"].as_array().into_iter().flatten();
+        let found = breakers.find(|breaker| breaker["for"] == *webhook);
+        found.map(|found| found["breaker"].clone()).unwrap_or_default()
+    }
+}
+
+#[test]
+fn the_breaker_of_a_webhook_can_be_looked_at_and_its_changes_are_events() {
+    let setup = Setup::start(vec![json!({"path": "/guard", "close": true})]);
+    let secrets =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]);
+    setup.ask("validatingwebhookconfigurations", "/guard", secrets);
+    let create = || {
+        setup
+            .post(
+                "/api/v1/namespaces/default/secrets?dryRun=All",
+                &json!({"metadata": {"name": "s"}}),
+            )
+            .0
+    };
+    until("the breaker opens", PATIENCE, || {
+        assert_eq!(create(), 500, "a webhook that fails closed is down");
+        setup.breaker("/guard")["state"] == "open"
+    });
+    assert!(setup.asked("/guard").len() >= 5, "few calls prove nothing");
+    until("a write is refused without a call", PATIENCE, || {
+        let (called, before) = (setup.asked("/guard").len(), setup.breaker("/guard"));
+        assert_eq!(create(), 500);
+        let after = setup.breaker("/guard");
+        let wait = |breaker: &Value| breaker["retryAfterSeconds"].as_f64();
+        wait(&after) < wait(&before) && wait(&after).is_some() && setup.asked("/guard").len() == called
+    });
+    setup
+        .receiver
+        .follow(vec![json!({"path": "/guard", "review": {"allowed": true}})]);
+    until("the breaker closes", PATIENCE, || {
+        create() == 201 && setup.breaker("/guard")["state"] == "closed"
+    });
+    let configuration = setup.get(&format!("{CONFIGURED}/validatingwebhookconfigurations/guard"));
+    let uid = configuration["metadata"]["uid"].as_str().expect("a uid");
+    let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid={uid}");
+    until("both changes are events", PATIENCE, || {
+        let events = setup.get(&path);
+        let mut events: Vec<_> = events["items"].as_array().into_iter().flatten().cloned().collect();
+        events.sort_by_key(|event| event["reason"].to_string());
+        let shown = |event: &Value| (event["type"].clone(), event["reason"].clone(), event["count"].clone());
+        let [closed, opened] = events.as_slice() else {
+            return false;
+        };
+        assert_eq!(
+            shown(closed),
+            (json!("Normal"), json!("CircuitBreakerClosed"), json!(1))
+        );
+        assert_eq!(
+            shown(opened),
+            (json!("Warning"), json!("CircuitBreakerOpened"), json!(1))
+        );
+        assert_eq!(opened["involvedObject"]["kind"], "ValidatingWebhookConfiguration");
+        let message = opened["message"].as_str().unwrap_or_default();
+        assert!(
+            message.starts_with("webhook ask.example.com at https://127.0.0.1:"),
+            "{message}"
+        );
+        true
+    });
+}

@@ -122,7 +122,13 @@ fn nothing_that_a_server_writes_down_has_a_secret_in_it() {
             assert!(answer.code >= 400, "{what}: {}", answer.code);
             assert_eq!(leaks(&answer.text()), Vec::<String>::new(), "the error for {what}");
         }
-        for page in ["/metrics", "/debug/actors", "/debug/replicas", "/readyz?verbose"] {
+        for page in [
+            "/metrics",
+            "/debug/actors",
+            "/debug/breakers",
+            "/debug/replicas",
+            "/readyz?verbose",
+        ] {
             let text = client.get(page).expect("it answers").text();
             assert!(!text.is_empty(), "{page}");
             assert_eq!(leaks(&text), Vec::<String>::new(), "{page}");

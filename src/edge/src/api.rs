@@ -7,7 +7,7 @@ use trireme_actors::{ActorSnapshot, Clock};
 use trireme_aggregation::RemoteServers;
 use trireme_auth::{Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
-use trireme_http::server::ServerLifecycle;
+use trireme_http::{client::Client, server::ServerLifecycle};
 use trireme_registry::{DirectorHandle, documents::Document};
 
 use crate::{config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
@@ -29,6 +29,8 @@ pub(crate) struct Api {
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub(crate) actors: ActorSnapshots,
+    /// The clients whose breakers can be looked at.
+    pub(crate) clients: Vec<Client>,
     /// Shows the replica group, and changes it.
     pub(crate) replicas: Arc<dyn Replicas>,
     /// Shows who waits for a seat.

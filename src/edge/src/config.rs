@@ -7,7 +7,10 @@ use trireme_aggregation::RemoteServers;
 use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, IssuerDocuments};
 use trireme_flow::Limiter;
-use trireme_http::server::{ConnectionLimits, TlsProvider};
+use trireme_http::{
+    client::Client,
+    server::{ConnectionLimits, TlsProvider},
+};
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
@@ -99,6 +102,8 @@ pub struct Rooms {
     pub metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
+    /// The clients whose endpoints `/debug/breakers` shows.
+    pub clients: Vec<Client>,
     /// Shows the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
     /// The way to other API servers.

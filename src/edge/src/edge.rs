@@ -92,6 +92,7 @@ impl Edge {
             authorizer: rooms.authorizer,
             metrics: rooms.metrics,
             actors: rooms.actors,
+            clients: rooms.clients,
             replicas: rooms.replicas,
             limiter: rooms.limiter,
             aggregation: rooms.aggregation,

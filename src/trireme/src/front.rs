@@ -157,6 +157,7 @@ pub(crate) async fn start(
         aggregation: served.aggregation.remote.clone(),
         metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
+        clients: served.clients.clone(),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         spans: telemetry.spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         audit: telemetry.audit,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
 use trireme_actors::ActorSystem;
 use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
 use trireme_aggregation::{ProxyIdentity, RemoteSettings};
@@ -20,6 +21,9 @@ use trireme_schema::ApiSelection;
 use trireme_storage::Storage;
 
 use crate::{aggregation::Aggregation, authorization::Authorization, image_review, settings::Settings};
+
+/// The most changes of breakers that wait to become events; more than there are webhooks in most clusters.
+const BREAKER_CHANGES: usize = 256;
 
 /// The reason that the resources could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +54,8 @@ pub(crate) struct Served {
     pub(crate) authorization: Authorization,
     /// The views of admission plugins, which readiness waits for.
     pub(crate) views: Vec<Arc<dyn Readiness>>,
+    /// The clients of webhooks, to be looked at.
+    pub(crate) clients: Vec<Client>,
     /// The resources that users define.
     pub(crate) extensions: Extensions,
     /// The resources of other API servers.
@@ -74,12 +80,21 @@ pub(crate) async fn start(
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];
-    let client = |label| Client::new(label, client_settings(), system.clock().clone(), system.tasks().clone());
+    let (changes, breaker_changes) = mpsc::channel(BREAKER_CHANGES);
+    trireme_admission::record_breaker_events(system, &published, instance.clone(), breaker_changes);
+    let own = || (system.clock().clone(), system.tasks().clone());
+    let client = |label| {
+        let (clock, tasks) = own();
+        Client::new(label, client_settings(), clock, tasks)
+    };
+    let (clock, tasks) = own();
+    let webhooks = Client::reporting("admission-webhooks", client_settings(), clock, tasks, changes);
+    let converters = client("conversion-webhooks");
     let parts = PluginParts {
         surface: &published,
         namespaces: &namespaces,
         system,
-        client: &client("admission-webhooks"),
+        client: &webhooks,
         services: &services,
         permissions: &authorization.permissions(),
         settings: &settings.admission.plugins,
@@ -114,7 +129,7 @@ pub(crate) async fn start(
     let extension_settings = ExtensionSettings {
         storage_root: settings.store.prefix.clone(),
         scale: scale.ok_or(ResourcesError::NotServed("scales"))?,
-        client: client("conversion-webhooks"),
+        client: converters.clone(),
         services: services.clone(),
         announcement: settings.may_have_other_replicas().then_some((announced, instance)),
     };
@@ -133,6 +148,7 @@ pub(crate) async fn start(
         ports: kind_settings.ports,
         authorization,
         views,
+        clients: vec![webhooks, converters],
     })
 }
 

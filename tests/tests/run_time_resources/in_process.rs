@@ -340,6 +340,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         rejects_redirects: true,
     };
     let rooms = Rooms {
+        clients: Vec::new(),
         director: director.clone(),
         authenticator: Arc::new(OneUser),
         authorizer: Arc::new(OneUser),

@@ -131,7 +131,7 @@ impl HookExchange<'_> {
             protocols: Protocols::Http1,
             timeout: Some(self.timeout),
             max_body_bytes: Some(MAX_ANSWER_BYTES),
-            partition: Some(self.webhook.uid.as_str().into()),
+            partition: Some(self.webhook.partition.clone()),
             ..OutboundCall::new(self.endpoint.clone(), request)
         })
     }

@@ -32,6 +32,22 @@ impl WebhookKind {
         }
     }
 
+    /// The plural of the configurations.
+    pub(super) const fn plural(self) -> &'static str {
+        match self {
+            Self::Mutating => "mutatingwebhookconfigurations",
+            Self::Validating => "validatingwebhookconfigurations",
+        }
+    }
+
+    /// The kind of the configurations.
+    pub(super) const fn configuration_kind(self) -> &'static str {
+        match self {
+            Self::Mutating => "MutatingWebhookConfiguration",
+            Self::Validating => "ValidatingWebhookConfiguration",
+        }
+    }
+
     /// The value of the label `type` of metrics.
     pub(super) const fn step(self) -> &'static str {
         match self {
@@ -53,6 +69,8 @@ pub(super) struct Webhook {
     pub(super) name: String,
     /// Tells it from all others of its kind.
     pub(super) uid: String,
+    /// Keeps its connections and its breaker apart from those of others: a [`WebhookPartition`] as a text.
+    pub(super) partition: Arc<str>,
     pub(super) criteria: MatchCriteria,
     pub(super) conditions: MatchConditions,
     /// True if a failed call counts for nothing.
@@ -67,6 +85,26 @@ pub(super) struct Webhook {
     pub(super) target: Result<WebhookTarget, String>,
 }
 
+/// A webhook as its calls are kept apart: `validatingwebhookconfigurations/CONFIGURATION/WEBHOOK`.
+pub(super) struct WebhookPartition<'p> {
+    pub(super) kind: WebhookKind,
+    pub(super) configuration: &'p str,
+    pub(super) webhook: &'p str,
+}
+
+impl<'p> WebhookPartition<'p> {
+    pub(super) fn parse(text: &'p str) -> Option<Self> {
+        let (plural, rest) = text.split_once('/')?;
+        let (configuration, webhook) = rest.split_once('/')?;
+        let mut kinds = [WebhookKind::Mutating, WebhookKind::Validating].into_iter();
+        Some(Self {
+            kind: kinds.find(|kind| kind.plural() == plural)?,
+            configuration,
+            webhook,
+        })
+    }
+}
+
 /// The server behind a webhook.
 pub(super) struct WebhookTarget {
     pub(super) address: WebhookAddress,
@@ -76,7 +114,7 @@ pub(super) struct WebhookTarget {
 
 /// The versions of `AdmissionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReviewVersion {
+pub(crate) enum ReviewVersion {
     V1,
     V1Beta1,
 }
@@ -104,7 +142,7 @@ const DEFAULT_TIMEOUT_SECONDS: u64 = 10;
 
 impl Configuration {
     /// Reads a configuration of either kind, whose webhooks are called by `users`.
-    pub(super) fn read(object: &Value, users: &WebhookUsers) -> Self {
+    pub(super) fn read(kind: WebhookKind, object: &Value, users: &WebhookUsers) -> Self {
         let name = object
             .pointer("/metadata/name")
             .and_then(Value::as_str)
@@ -113,14 +151,14 @@ impl Configuration {
         Self {
             webhooks: webhooks
                 .enumerate()
-                .map(|(index, fields)| Arc::new(Webhook::read(name, index, fields, users)))
+                .map(|(index, fields)| Arc::new(Webhook::read((kind, name), index, fields, users)))
                 .collect(),
         }
     }
 }
 
 impl Webhook {
-    fn read(configuration: &str, index: usize, fields: &Value, users: &WebhookUsers) -> Self {
+    fn read((kind, configuration): (WebhookKind, &str), index: usize, fields: &Value, users: &WebhookUsers) -> Self {
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         let name = text("name").unwrap_or_default();
         let timeout = fields.get("timeoutSeconds").and_then(Value::as_u64);
@@ -130,6 +168,7 @@ impl Webhook {
             configuration: configuration.to_owned(),
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{index}"),
+            partition: format!("{}/{configuration}/{name}", kind.plural()).into(),
             criteria: MatchCriteria::of_webhook(fields),
             conditions: MatchConditions::compile(&OF_CONDITIONS, fields.get("matchConditions")),
             fails_open: text("failurePolicy") == Some("Ignore"),

@@ -10,16 +10,20 @@
 //! which the failure policy does what it does with any other.
 
 mod asking;
+mod breaker_events;
 mod call;
-mod configuration;
+pub(crate) mod configuration;
 mod credentials;
 mod metrics;
 mod mutating;
 mod review;
 mod validating;
-mod verdict;
+pub(crate) mod verdict;
 
-pub use self::credentials::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin};
+pub use self::{
+    breaker_events::record_breaker_events,
+    credentials::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin},
+};
 pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
 
 use std::sync::Arc;
@@ -59,7 +63,7 @@ impl Hooks {
             let users = Arc::clone(&users);
             compile_entries(move |found| {
                 let object = item::parse(found).ok()?;
-                Some(Configuration::read(&object, &users))
+                Some(Configuration::read(kind, &object, &users))
             })
         };
         Self {

@@ -49,7 +49,7 @@ pub(super) async fn unreadable_objects(exchange: CurrentExchange, api: EdgeShare
     respond::text(StatusCode::OK, out)
 }
 
-fn wants_json(exchange: &CurrentExchange) -> bool {
+pub(super) fn wants_json(exchange: &CurrentExchange) -> bool {
     exchange.query.get("format") == Some("json")
         || exchange
             .accept

@@ -4,6 +4,7 @@
 //! request that is carried out. They are matched by their first segment and a guard, as a pattern with variables is a
 //! regular expression: a tenth of what the server does for a GET.
 
+mod breakers;
 mod debug;
 mod discovery;
 pub(crate) mod health;
@@ -69,6 +70,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/metrics/slis"), health::slis))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
+        .service(read_only(web::resource("/debug/breakers"), breakers::show))
         .service(read_only(
             web::resource("/debug/unreadable-objects"),
             debug::unreadable_objects,

@@ -9,8 +9,9 @@ use serde_json::json;
 use crate::{api::EdgeShared, exchange::CurrentExchange, negotiation::Produces, respond, status};
 
 /// The paths beside the groups' and versions'.
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 15] = [
     "/debug/actors",
+    "/debug/breakers",
     "/debug/replicas",
     "/debug/unreadable-objects",
     "/healthz",

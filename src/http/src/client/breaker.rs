@@ -72,6 +72,14 @@ impl BreakerState {
     }
 }
 
+/// The calls of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WindowCounts {
+    pub(super) calls: u32,
+    pub(super) failed: u32,
+    pub(super) slow: u32,
+}
+
 /// A call that was admitted. Its result is recorded, or it is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AdmittedCall {
@@ -128,11 +136,27 @@ impl Breaker {
         self.state
     }
 
-    /// The calls within the window, and those of them that failed.
-    pub(super) fn counts(&mut self, now: Instant) -> (u32, u32) {
+    /// The calls within the window.
+    pub(super) fn counts(&mut self, now: Instant) -> WindowCounts {
         self.advance(now);
-        let total = self.total();
-        (total.calls, total.failed)
+        let WindowSlot { calls, failed, slow } = self.total();
+        WindowCounts { calls, failed, slow }
+    }
+
+    /// The time until the next probe; none unless calls are refused.
+    pub(super) fn retry_after(&self, now: Instant) -> Option<Duration> {
+        let is_open = self.state == BreakerState::Open;
+        is_open.then(|| self.open_until.saturating_duration_since(now))
+    }
+
+    /// Reports whether it knows nothing that a new breaker would not: no calls, or none for so long that a probe would be long
+    /// due.
+    pub(super) fn is_forgettable(&mut self, now: Instant) -> bool {
+        match self.state {
+            BreakerState::Closed => self.counts(now).calls == 0,
+            BreakerState::Open => now >= self.open_until + self.settings.max_cooldown,
+            BreakerState::HalfOpen => false,
+        }
     }
 
     /// Admits a call.
@@ -350,6 +374,26 @@ mod tests {
             took: Duration::ZERO,
         };
         assert_eq!(breaker.record(later, probe, well), Some(BreakerState::Closed));
-        assert_eq!(breaker.counts(later), (0, 0));
+        assert_eq!(breaker.counts(later).calls, 0);
+    }
+    #[test]
+    fn an_open_breaker_is_forgotten_when_no_call_has_come_for_long() {
+        let now = Instant::now();
+        let settings = BreakerSettings {
+            minimum_calls: 1,
+            ..BreakerSettings::default()
+        };
+        let (cooldown, max) = (settings.cooldown, settings.max_cooldown);
+        let mut breaker = Breaker::new(settings, now);
+        assert!(breaker.is_forgettable(now));
+        let admission = breaker.admit(now).expect("it is closed");
+        let failure = CallResult {
+            failed: true,
+            took: Duration::ZERO,
+        };
+        breaker.record(now, admission, failure);
+        assert_eq!(breaker.retry_after(now), Some(cooldown));
+        assert!(!breaker.is_forgettable(now + cooldown));
+        assert!(breaker.is_forgettable(now + cooldown + max));
     }
 }

@@ -33,7 +33,7 @@ pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 pub use outbound::{Client, ClientSettings, OutboundCall};
-pub use pool::{BreakerSnapshot, EndpointSnapshot};
+pub use pool::{BreakerChange, BreakerSnapshot, EndpointSnapshot};
 pub use remote::{RemoteAnswer, RemoteServer, RemoteServerError};
 pub use retry::RetryWaits;
 pub use tls::{ClientIdentity, ClientTls, TlsOptions, TlsOptionsError, Trust};

@@ -11,6 +11,7 @@ use std::{
 };
 
 use http::{Method, Request, Response, StatusCode};
+use tokio::sync::mpsc;
 use trireme_actors::{Clock, Tasks};
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     connection::{ConnectionSettings, Protocols},
     endpoint::Endpoint,
     error::ClientError,
-    pool::{ConnectionLease, EndpointSnapshot, Pool},
+    pool::{BreakerChange, ConnectionLease, EndpointSnapshot, Pool, PoolParts},
     tls::ClientTls,
 };
 
@@ -108,6 +109,7 @@ struct Inner {
     settings: ClientSettings,
     clock: Clock,
     tasks: Tasks,
+    changes: Option<mpsc::Sender<BreakerChange>>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
 }
 
@@ -122,11 +124,32 @@ struct PoolKey {
 impl Client {
     /// A client whose metrics bear `label`; its connections run as `tasks`.
     pub fn new(label: &'static str, settings: ClientSettings, clock: Clock, tasks: Tasks) -> Self {
+        Self::start(label, settings, (clock, tasks), None)
+    }
+
+    /// The same; the changes of its breakers are reported, as far as there is room for them.
+    pub fn reporting(
+        label: &'static str,
+        settings: ClientSettings,
+        clock: Clock,
+        tasks: Tasks,
+        changes: mpsc::Sender<BreakerChange>,
+    ) -> Self {
+        Self::start(label, settings, (clock, tasks), Some(changes))
+    }
+
+    fn start(
+        label: &'static str,
+        settings: ClientSettings,
+        (clock, tasks): (Clock, Tasks),
+        changes: Option<mpsc::Sender<BreakerChange>>,
+    ) -> Self {
         let inner = Arc::new(Inner {
             label,
             settings,
             clock,
             tasks: tasks.clone(),
+            changes,
             pools: Mutex::default(),
         });
         let period = inner.settings.idle_timeout / 2;
@@ -158,11 +181,16 @@ impl Client {
         answered
     }
 
+    /// The name in metrics.
+    pub fn label(&self) -> &'static str {
+        self.0.label
+    }
+
     /// The endpoints that are known, by name.
     pub fn snapshot(&self) -> Vec<EndpointSnapshot> {
         let pools: Vec<Arc<Pool>> = self.0.pools().values().cloned().collect();
         let mut endpoints: Vec<EndpointSnapshot> = pools.iter().map(|pool| pool.snapshot()).collect();
-        endpoints.sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+        endpoints.sort_by(|a, b| (&a.partition, &a.endpoint).cmp(&(&b.partition, &b.endpoint)));
         endpoints
     }
 
@@ -209,12 +237,18 @@ impl Client {
                 protocols: call.protocols,
                 ..inner.settings.connection.clone()
             };
-            let shared = (&inner.clock, &inner.tasks, inner.label);
+            let shared = PoolParts {
+                clock: &inner.clock,
+                tasks: &inner.tasks,
+                label: inner.label,
+                changes: inner.changes.as_ref(),
+            };
             let pool = Pool::new(
                 call.endpoint.clone(),
                 call.tls.clone(),
                 connection,
                 &inner.settings,
+                call.partition.clone(),
                 shared,
             );
             Arc::new(pool)

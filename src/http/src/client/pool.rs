@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use trireme_actors::{Clock, Tasks};
 
 use super::{
@@ -38,6 +38,8 @@ pub(super) struct Pool {
     /// Held while connecting where one connection may serve all who wait.
     opening: tokio::sync::Mutex<()>,
     breaker: Option<Mutex<Breaker>>,
+    partition: Option<Arc<str>>,
+    changes: Option<mpsc::Sender<BreakerChange>>,
     open: Arc<AtomicUsize>,
 }
 
@@ -96,6 +98,8 @@ pub(super) struct Admitted<'a> {
 pub struct EndpointSnapshot {
     /// Scheme, host and port.
     pub endpoint: String,
+    /// The partition of its calls, if they have one.
+    pub partition: Option<Arc<str>>,
     /// Connections that are open.
     pub open_connections: usize,
     /// Those of them that wait for a call.
@@ -113,6 +117,29 @@ pub struct BreakerSnapshot {
     pub calls: u32,
     /// Those of them that failed.
     pub failed: u32,
+    /// Those of them that were slow.
+    pub slow: u32,
+    /// The time until a call is admitted that finds out whether the endpoint is well; none unless it is open.
+    pub retry_after: Option<Duration>,
+}
+
+/// A breaker that has opened, stays open after a probe, or has closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerChange {
+    /// Scheme, host and port.
+    pub endpoint: String,
+    /// The partition of its calls, if they have one.
+    pub partition: Option<Arc<str>>,
+    /// The state now.
+    pub state: BreakerState,
+}
+
+/// The parts of a client that its pools share.
+pub(super) struct PoolParts<'c> {
+    pub(super) clock: &'c Clock,
+    pub(super) tasks: &'c Tasks,
+    pub(super) label: &'static str,
+    pub(super) changes: Option<&'c mpsc::Sender<BreakerChange>>,
 }
 
 impl Pool {
@@ -121,7 +148,13 @@ impl Pool {
         tls: Option<Arc<ClientTls>>,
         connection: ConnectionSettings,
         settings: &ClientSettings,
-        (clock, tasks, label): (&Clock, &Tasks, &'static str),
+        partition: Option<Arc<str>>,
+        PoolParts {
+            clock,
+            tasks,
+            label,
+            changes,
+        }: PoolParts<'_>,
     ) -> Self {
         let breaker = settings.breaker.clone();
         Self {
@@ -137,6 +170,8 @@ impl Pool {
             connections: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             breaker: breaker.map(|breaker| Mutex::new(Breaker::new(breaker, clock.now()))),
+            partition,
+            changes: changes.cloned(),
             open: Arc::default(),
         }
     }
@@ -297,11 +332,9 @@ impl Pool {
         let now = self.clock.now();
         let mut connections = self.connections();
         connections.expire(now, self.idle_timeout);
-        let is_well = self.breaker.as_ref().is_none_or(|breaker| {
-            let mut breaker = lock(breaker);
-            breaker.state() == BreakerState::Closed && breaker.counts(now).0 == 0
-        });
-        connections.idle.is_empty() && connections.shared.is_empty() && is_well
+        let breaker = self.breaker.as_ref();
+        let is_forgettable = breaker.is_none_or(|breaker| lock(breaker).is_forgettable(now));
+        connections.idle.is_empty() && connections.shared.is_empty() && is_forgettable
     }
 
     pub(super) fn snapshot(&self) -> EndpointSnapshot {
@@ -309,15 +342,19 @@ impl Pool {
         let unused = |shared: &&PoolShared| shared.usage.calls.load(Ordering::Relaxed) == 0;
         EndpointSnapshot {
             endpoint: self.endpoint.to_string(),
+            partition: self.partition.clone(),
             open_connections: self.open.load(Ordering::Relaxed),
             idle_connections: connections.idle.len() + connections.shared.iter().filter(unused).count(),
             breaker: self.breaker.as_ref().map(|breaker| {
                 let mut breaker = lock(breaker);
-                let (calls, failed) = breaker.counts(self.clock.now());
+                let now = self.clock.now();
+                let counts = breaker.counts(now);
                 BreakerSnapshot {
                     state: breaker.state(),
-                    calls,
-                    failed,
+                    calls: counts.calls,
+                    failed: counts.failed,
+                    slow: counts.slow,
+                    retry_after: breaker.retry_after(now),
                 }
             }),
         }
@@ -352,6 +389,14 @@ impl Admitted<'_> {
             tracing::warn!(client = label, %endpoint, state = state.as_str(), "circuit breaker");
             let to = state.as_str();
             metrics::counter!("trireme_http_client_breaker_changes_total", "client" => label, "to" => to).increment(1);
+            if let Some(changes) = &self.pool.changes {
+                // No call waits for those who are told of it: what they miss, the next change tells.
+                let _ = changes.try_send(BreakerChange {
+                    endpoint: endpoint.to_string(),
+                    partition: self.pool.partition.clone(),
+                    state,
+                });
+            }
         }
     }
 }
