@@ -27,6 +27,9 @@ mod sim;
 mod standalone;
 mod store;
 mod tenure;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 mod transport;
 
 pub use core::{Incarnation, ReplicaId};

@@ -13,15 +13,19 @@ mod world;
 
 pub mod applies;
 pub mod cel;
+pub mod certificates;
 pub mod credentials;
 pub mod json;
 pub mod kinds;
 pub mod patches;
 pub mod protobuf;
+pub mod replicas;
 pub mod requests;
 pub mod scalars;
 pub mod selectors;
 pub mod stored;
+pub mod tokens;
+pub mod webhooks;
 pub mod yaml;
 
 /// The most time on a core that an input may take.
@@ -46,17 +50,21 @@ fn time_on_core() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 16] = [
     ("applies", applies::check),
     ("cel", cel::check),
+    ("certificates", certificates::check),
     ("credentials", credentials::check),
     ("json", json::check),
     ("kinds", kinds::check),
     ("patches", patches::check),
     ("protobuf", protobuf::check),
+    ("replicas", replicas::check),
     ("requests", requests::check),
     ("scalars", scalars::check),
     ("selectors", selectors::check),
     ("stored", stored::check),
+    ("tokens", tokens::check),
+    ("webhooks", webhooks::check),
     ("yaml", yaml::check),
 ];

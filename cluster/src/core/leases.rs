@@ -51,7 +51,7 @@ impl Leases {
     /// Sets where tokens begin, once.
     pub(crate) fn found(&mut self, floor: u64) {
         if self.floor == 0 {
-            self.floor = floor;
+            self.floor = floor.min(GREATEST_FLOOR);
         }
     }
 
@@ -111,7 +111,11 @@ impl Leases {
             let Some((replica, incarnation)) = lightest(duty, directory, loads) else {
                 continue;
             };
-            lease.token = lease.token.max(self.floor) + 1;
+            // Without a greater token there is no holder any more: better none than two under one token.
+            let Some(token) = lease.token.max(self.floor).checked_add(1) else {
+                continue;
+            };
+            lease.token = token;
             lease.holder = Some(Holder { replica, incarnation });
             *loads.entry(replica).or_default() += 1;
         }

@@ -53,6 +53,33 @@ fn give_way(state: &mut GroupState) {
 }
 
 #[test]
+fn commands_about_the_greatest_tokens_end() {
+    let mut state = GroupState::default();
+    let Command::Enter { replica, facts, .. } = enter(1, 1) else {
+        unreachable!("it enters")
+    };
+    let token_floor = u64::MAX;
+    state.apply(&Command::Enter {
+        replica,
+        facts,
+        token_floor,
+    });
+    assert_eq!(held(&state, 1).len(), 5, "there are tokens above any floor");
+    // As it would stand in a snapshot after all tokens were given out.
+    let mut stored = serde_json::to_value(&state).expect("a state can be written");
+    let lease = serde_json::json!({"token": u64::MAX, "holder": null, "revoked": false});
+    stored["leases"]["by_duty"]["a"] = lease;
+    let mut state: GroupState = serde_json::from_value(stored).expect("it can be read");
+    state.apply(&enter(2, 1));
+    let given: Vec<_> = state
+        .leases
+        .iter()
+        .filter(|(_, lease)| lease.token == u64::MAX)
+        .collect();
+    assert!(given.len() == 1 && given[0].1.holder.is_none(), "it is given out once");
+}
+
+#[test]
 fn a_newcomer_gets_its_share_when_the_holders_have_yielded() {
     let mut state = GroupState::default();
     state.apply(&enter(1, 1));

@@ -65,6 +65,14 @@ impl StoredSnapshot {
     }
 }
 
+/// Reads a snapshot as it stands in the file, and writes it again with the state that is in it.
+#[cfg(feature = "testing")]
+pub(crate) fn reread_stored_snapshot(bytes: &[u8]) -> Result<(Vec<u8>, GroupState), StoreFileError> {
+    let snapshot: StoredSnapshot = serde_json::from_slice(bytes)?;
+    let state = snapshot.state()?;
+    Ok((serde_json::to_vec(&snapshot)?, state.group))
+}
+
 /// See the module's header. What is applied is published before openraft hears of it.
 #[derive(Clone, Debug)]
 pub(crate) struct StateMachine {

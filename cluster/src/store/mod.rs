@@ -19,6 +19,8 @@ pub(crate) mod tests;
 pub(crate) use file::Work;
 pub(crate) use file::{RaftFile, StoreIdentity};
 pub(crate) use log::LogStore;
+#[cfg(feature = "testing")]
+pub(crate) use machine::reread_stored_snapshot;
 pub(crate) use machine::{Applied, StateMachine};
 
 /// The reason that the Raft directory cannot be used.

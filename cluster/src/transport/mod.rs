@@ -10,7 +10,7 @@
 //! or malicious costs a connection and nothing else. A call whose answer did not come may have been done.
 
 mod caller;
-mod frame;
+pub(crate) mod frame;
 mod server;
 #[cfg(test)]
 pub(crate) mod tests;

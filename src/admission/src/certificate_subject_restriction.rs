@@ -31,7 +31,7 @@ fn check(attributes: &Attributes) -> Result<(), ApiError> {
 }
 
 /// Reports whether a request names the group among its organizations; `None` if it cannot be read.
-fn is_for_masters(request: &str) -> Option<bool> {
+pub(crate) fn is_for_masters(request: &str) -> Option<bool> {
     let pem = base64::engine::general_purpose::STANDARD.decode(request).ok()?;
     let (_, pem) = parse_x509_pem(&pem).ok()?;
     let (_, request) = X509CertificationRequest::from_der(&pem.contents).ok()?;

@@ -49,6 +49,9 @@ mod service_account;
 mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 mod tolerations;
 mod webhooks;
 
@@ -60,4 +63,4 @@ pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
 pub use trireme_cel::{AuthorizerCheck, CheckDecision, CheckObject};
-pub use webhooks::record_breaker_events;
+pub use webhooks::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin, record_breaker_events};

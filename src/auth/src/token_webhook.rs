@@ -137,7 +137,10 @@ impl TokenAuthenticator for WebhookTokens {
 }
 
 /// The holder whom the status of a review names.
-fn judge(status: &Value, own: &[String], wanted: &[String]) -> TokenVerdict {
+///
+/// # Errors
+/// If it names none, or none for us.
+pub(crate) fn judge(status: &Value, own: &[String], wanted: &[String]) -> TokenVerdict {
     let stated = texts(&status["audiences"]);
     let audiences = common_audiences(wanted, if stated.is_empty() { own } else { &stated });
     if audiences.is_empty() {

@@ -115,27 +115,6 @@ impl ConversionWebhook {
         read_answer(answer.code, &answer.content_type, &answer.body).map_err(|error| error.message)
     }
 
-    /// The objects of an answer, if it is one to the review of this uid.
-    fn objects_of(&self, answer: &Value, uid: &str) -> Result<Vec<Value>, String> {
-        let response = answer.get("response").filter(|response| response.is_object());
-        let response = response.ok_or("no response provided")?;
-        let given = response.get("uid").and_then(Value::as_str).unwrap_or_default();
-        let is_strict = self.review_version == "v1";
-        if is_strict && given != uid {
-            return Err(format!("expected response.uid={uid:?}, got {given:?}"));
-        }
-        let result = response.get("result").unwrap_or(&Value::Null);
-        let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
-        match (text("status"), text("message")) {
-            ("Success", _) => {}
-            ("Failure", message) if !message.is_empty() => return Err(message.to_owned()),
-            (status, "") => return Err(format!("response.result.status was '{status}', not 'Success'")),
-            (_, message) => return Err(message.to_owned()),
-        }
-        let objects = response.get("convertedObjects").and_then(Value::as_array);
-        Ok(objects.cloned().unwrap_or_default())
-    }
-
     async fn call(&self, objects: Vec<Value>, to: &GroupVersion) -> Result<Vec<Value>, String> {
         let uid = uuid::Uuid::new_v4().to_string();
         let sent: Vec<Value> = objects.iter().map(without_revision).collect();
@@ -146,27 +125,60 @@ impl ConversionWebhook {
             "response": { "uid": "", "convertedObjects": null, "result": { "metadata": {} } },
         });
         let answer = self.review(&review).await.map_err(|why| format!("failed: {why}"))?;
-        let converted = self.objects_of(&answer, &uid).map_err(|why| format!("failed: {why}"))?;
-        if converted.len() != objects.len() {
-            return Err(format!(
-                "returned {} objects, expected {}",
-                converted.len(),
-                objects.len()
-            ));
-        }
-        let schema = self.schemas.iter().find(|(version, _)| version == to);
-        let mut checked = Vec::with_capacity(converted.len());
-        for (index, (mut object, original)) in converted.into_iter().zip(&objects).enumerate() {
-            validate_kind(original, &object, to)
-                .map_err(|why| format!("returned invalid object at index {index}: {why}"))?;
-            validate_converted(original, &mut object).map_err(|why| format!("returned invalid object: {why}"))?;
-            if let Some((_, schema)) = schema {
-                schema.restore(&mut object);
+        let mut converted = converted_objects(&answer, &uid, self.review_version, &objects, to)?;
+        if let Some((_, schema)) = self.schemas.iter().find(|(version, _)| version == to) {
+            for object in &mut converted {
+                schema.restore(object);
             }
-            checked.push(object);
         }
-        Ok(checked)
+        Ok(converted)
     }
+}
+
+/// The objects that were sent, as an answer converts them.
+pub(crate) fn converted_objects(
+    answer: &Value,
+    uid: &str,
+    review_version: &str,
+    objects: &[Value],
+    to: &GroupVersion,
+) -> Result<Vec<Value>, String> {
+    let converted = objects_of(answer, uid, review_version).map_err(|why| format!("failed: {why}"))?;
+    if converted.len() != objects.len() {
+        return Err(format!(
+            "returned {} objects, expected {}",
+            converted.len(),
+            objects.len()
+        ));
+    }
+    let mut checked = Vec::with_capacity(converted.len());
+    for (index, (mut object, original)) in converted.into_iter().zip(objects).enumerate() {
+        validate_kind(original, &object, to)
+            .map_err(|why| format!("returned invalid object at index {index}: {why}"))?;
+        validate_converted(original, &mut object).map_err(|why| format!("returned invalid object: {why}"))?;
+        checked.push(object);
+    }
+    Ok(checked)
+}
+
+/// The objects of an answer, if it is one to the review of this uid.
+fn objects_of(answer: &Value, uid: &str, review_version: &str) -> Result<Vec<Value>, String> {
+    let response = answer.get("response").filter(|response| response.is_object());
+    let response = response.ok_or("no response provided")?;
+    let given = response.get("uid").and_then(Value::as_str).unwrap_or_default();
+    if review_version == "v1" && given != uid {
+        return Err(format!("expected response.uid={uid:?}, got {given:?}"));
+    }
+    let result = response.get("result").unwrap_or(&Value::Null);
+    let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
+    match (text("status"), text("message")) {
+        ("Success", _) => {}
+        ("Failure", message) if !message.is_empty() => return Err(message.to_owned()),
+        (status, "") => return Err(format!("response.result.status was '{status}', not 'Success'")),
+        (_, message) => return Err(message.to_owned()),
+    }
+    let objects = response.get("convertedObjects").and_then(Value::as_array);
+    Ok(objects.cloned().unwrap_or_default())
 }
 
 /// An error with a code and no reason, as kube-apiserver tells what goes wrong with a conversion.

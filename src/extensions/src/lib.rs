@@ -23,6 +23,9 @@ mod openapi_v2;
 mod resource;
 mod rules;
 mod structural;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 
 use std::sync::Arc;
 

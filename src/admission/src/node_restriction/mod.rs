@@ -4,7 +4,7 @@
 
 mod nodes;
 mod pods;
-mod requests;
+pub(crate) mod requests;
 mod tokens;
 
 use std::{fmt, sync::Arc};

@@ -117,7 +117,8 @@ pub(super) fn signing_request(node: &NodeWrite<'_>) -> Result<(), ApiError> {
     }
 }
 
-fn common_name(request: &str) -> Result<String, &'static str> {
+/// The common name that a signing request is for.
+pub(crate) fn common_name(request: &str) -> Result<String, &'static str> {
     const NO_PEM: &str = "PEM block type must be CERTIFICATE REQUEST";
     let pem = base64::engine::general_purpose::STANDARD.decode(request);
     let pem = pem.map_err(|_| NO_PEM)?;

@@ -13,7 +13,7 @@ use super::configuration::{ReviewVersion, WebhookKind};
 
 /// The outcome of a call of a webhook that did not allow the write.
 #[derive(Debug)]
-pub(super) enum HookFailure {
+pub(crate) enum HookFailure {
     /// `ErrCallingWebhook`: there is no usable answer; what that means is up to the failure policy.
     Calling {
         /// The error.
@@ -29,14 +29,14 @@ pub(super) enum HookFailure {
 
 /// The answer of a webhook.
 #[derive(Debug, Default)]
-pub(super) struct WebhookVerdict {
-    pub(super) allowed: bool,
+pub(crate) struct WebhookVerdict {
+    pub(crate) allowed: bool,
     /// `status`, or null.
     pub(super) status: Value,
     pub(super) audit_annotations: BTreeMap<String, String>,
     pub(super) warnings: Vec<String>,
     /// The JSON patch, if there is one.
-    pub(super) patch: Option<Vec<u8>>,
+    pub(crate) patch: Option<Vec<u8>>,
     pub(super) patch_type: String,
 }
 
@@ -45,7 +45,7 @@ impl WebhookVerdict {
     ///
     /// # Errors
     /// If it is none that counts.
-    pub(super) fn read(
+    pub(crate) fn read(
         answer: &Value,
         uid: &str,
         version: ReviewVersion,
@@ -113,7 +113,7 @@ impl WebhookVerdict {
     }
 
     /// The error of a refusal (`ToStatusErr`).
-    pub(super) fn refusal(&self, webhook: &str) -> ApiError {
+    pub(crate) fn refusal(&self, webhook: &str) -> ApiError {
         let denied = format!("admission webhook {} denied the request", quote(webhook));
         let text = |name: &str| self.status.get(name).and_then(Value::as_str).unwrap_or_default();
         let (message, reason) = (text("message"), text("reason"));

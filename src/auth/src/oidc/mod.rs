@@ -17,6 +17,8 @@ mod mapping;
 mod metrics;
 mod provider;
 mod strict;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod validation;

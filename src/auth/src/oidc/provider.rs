@@ -223,6 +223,12 @@ impl VerificationKey {
     }
 }
 
+/// Reports whether tokens are verified with a key of an issuer's set.
+#[cfg(feature = "testing")]
+pub(super) fn is_verification_key(key: &Value) -> bool {
+    VerificationKey::read(key).is_some()
+}
+
 /// Looks for an issuer until it is found, or is no longer configured.
 async fn look_for(provider: Weak<IssuerProvider>, clock: Clock) {
     loop {

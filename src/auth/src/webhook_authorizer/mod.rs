@@ -9,7 +9,7 @@
 
 mod match_conditions;
 mod metrics;
-mod review;
+pub(crate) mod review;
 
 use std::time::Duration;
 

@@ -139,15 +139,15 @@ fn label_requirements(selector: &LabelSelector) -> Vec<Value> {
 
 /// The status of an answered review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AccessReviewStatus {
-    pub(super) is_allowed: bool,
-    pub(super) is_denied: bool,
-    pub(super) reason: String,
+pub(crate) struct AccessReviewStatus {
+    pub(crate) is_allowed: bool,
+    pub(crate) is_denied: bool,
+    pub(crate) reason: String,
 }
 
 impl AccessReviewStatus {
     /// Reads an answer.
-    pub(super) fn read(answer: &Value) -> Self {
+    pub(crate) fn read(answer: &Value) -> Self {
         let status = &answer["status"];
         let flag = |name: &str| status[name].as_bool().unwrap_or_default();
         Self {
