@@ -1,5 +1,8 @@
 //! Priority and fairness as clients see it: who is classified how, who waits, and who is refused.
 
+#[path = "flow_control/overload.rs"]
+mod overload;
+
 use std::{
     io::{Read as _, Write as _},
     thread,

@@ -9,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
 use trireme_machinery::{
     configuration::{ConfigErrors, ConfigFields},
     go_text::{aggregate_errors, quote},
@@ -95,6 +94,10 @@ pub struct PluginSettings {
     pub(crate) limited_resources: LimitedResources,
     /// Of the plugin ImagePolicyWebhook, if it runs.
     pub image_policy: Option<ImagePolicySettings>,
+    /// The kubeconfig with the users that MutatingAdmissionWebhook calls as.
+    pub mutating_kubeconfig: Option<PathBuf>,
+    /// The kubeconfig with the users that ValidatingAdmissionWebhook calls as.
+    pub validating_kubeconfig: Option<PathBuf>,
 }
 
 impl PluginSettings {
@@ -117,12 +120,8 @@ impl PluginSettings {
                 .unwrap_or_default(),
             limited_resources: read.of("ResourceQuota", LimitedResources::read)?.unwrap_or_default(),
             image_policy: read.of("ImagePolicyWebhook", ImagePolicySettings::read)?,
-        })
-        .and_then(|settings| {
-            for plugin in ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"] {
-                read.of(plugin, validate_webhook_configuration)?;
-            }
-            Ok(settings)
+            mutating_kubeconfig: read.of("MutatingAdmissionWebhook", webhook_kubeconfig)?.flatten(),
+            validating_kubeconfig: read.of("ValidatingAdmissionWebhook", webhook_kubeconfig)?.flatten(),
         })
     }
 }
@@ -144,23 +143,30 @@ impl<R: Fn(&str) -> bool> PluginReader<'_, R> {
     }
 }
 
-/// Credentials for webhooks are not there yet: a file that names some is refused.
-fn validate_webhook_configuration(bytes: Option<&[u8]>) -> Result<(), String> {
+/// Reads the `WebhookAdmissionConfiguration` of a plugin: the kubeconfig with the users that it calls webhooks as.
+fn webhook_kubeconfig(bytes: Option<&[u8]>) -> Result<Option<PathBuf>, String> {
     const VERSIONS: &[&str] = &["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];
     let Some(bytes) = bytes else {
-        return Ok(());
+        return Ok(None);
     };
     let kind = "WebhookAdmissionConfiguration";
-    let read = ConfigFields::read(bytes, VERSIONS, kind).or_else(|_| {
+    let read = ConfigFields::read(bytes, VERSIONS, kind).or_else(|error| {
         let versions = &["apiserver.config.k8s.io/v1alpha1"];
-        ConfigFields::read(bytes, versions, "WebhookAdmission")
+        ConfigFields::read(bytes, versions, "WebhookAdmission").map_err(|_| error)
     });
     let (_, mut fields) = read?;
-    match fields.take("kubeConfigFile") {
-        None => Ok(()),
-        Some(Value::String(file)) if file.is_empty() => Ok(()),
-        Some(_) => Err("kubeConfigFile: credentials for webhooks are not supported".to_owned()),
+    let mut errors = ConfigErrors::new();
+    let file = fields.text("kubeConfigFile", &mut errors);
+    if let Some(errors) = aggregate_errors(&errors) {
+        return Err(errors);
     }
+    if !file.is_empty() && !file.starts_with('/') {
+        let file = quote(&file);
+        return Err(format!(
+            "kubeConfigFile: Invalid value: {file}: must be an absolute file path"
+        ));
+    }
+    Ok((!file.is_empty()).then(|| file.into()))
 }
 
 #[cfg(test)]
@@ -191,6 +197,30 @@ mod tests {
             error,
             "couldn't init admission plugin \"ImagePolicyWebhook\": no config specified"
         );
+    }
+
+    #[test]
+    fn webhooks_are_called_as_users_of_an_absolute_file() {
+        let kubeconfig = |kind: &str, fields: &str| {
+            let text = format!(
+                "{HEAD}- name: ValidatingAdmissionWebhook\n  configuration: {{apiVersion: apiserver.config.k8s.io/v1, \
+                 kind: {kind}{fields}}}\n"
+            );
+            let configuration = read(&text).expect("it is good");
+            let settings = PluginSettings::read(&configuration, |name| name.ends_with("AdmissionWebhook"));
+            settings.map(|settings| (settings.mutating_kubeconfig, settings.validating_kubeconfig))
+        };
+        let kind = "WebhookAdmissionConfiguration";
+        let given = kubeconfig(kind, ", kubeConfigFile: /a/b");
+        assert_eq!(given, Ok((None, Some("/a/b".into()))));
+        assert_eq!(kubeconfig(kind, ""), Ok((None, None)));
+        let error = kubeconfig(kind, ", kubeConfigFile: a/b").expect_err("relative");
+        assert_eq!(
+            error,
+            "couldn't init admission plugin \"ValidatingAdmissionWebhook\": kubeConfigFile: Invalid value: \"a/b\": must be an \
+             absolute file path"
+        );
+        assert!(kubeconfig("Other", "").is_err());
     }
 
     #[test]

@@ -63,4 +63,4 @@ pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
 pub use trireme_cel::{AuthorizerCheck, CheckDecision, CheckObject};
-pub use webhooks::record_breaker_events;
+pub use webhooks::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin, record_breaker_events};

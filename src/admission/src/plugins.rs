@@ -42,7 +42,7 @@ use crate::{
     signers::SignerPermission,
     storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
-    webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
+    webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts, WebhookUsers, WebhookUsersByPlugin},
 };
 
 /// The constructor of a plugin.
@@ -228,7 +228,7 @@ const ALL: &[Plugin] = &[
     }),
     following("MutatingAdmissionWebhook", |parts| {
         let source = parts.configurations("mutatingwebhookconfigurations");
-        let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());
+        let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks(&parts.webhook_users.mutating));
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
@@ -239,7 +239,7 @@ const ALL: &[Plugin] = &[
     }),
     following("ValidatingAdmissionWebhook", |parts| {
         let source = parts.configurations("validatingwebhookconfigurations");
-        let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
+        let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks(&parts.webhook_users.validating));
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
@@ -268,6 +268,8 @@ pub struct PluginParts<'p> {
     pub permissions: &'p Arc<dyn Permissions>,
     /// The configurations of those plugins that take one.
     pub settings: &'p PluginSettings,
+    /// The users that webhooks are called as.
+    pub webhook_users: &'p WebhookUsersByPlugin,
     /// Makes the server known that judges images.
     pub image_reviewer: &'p dyn Fn(&ImagePolicySettings) -> Arc<dyn ImageReviewer>,
 }
@@ -290,13 +292,14 @@ impl PluginParts<'_> {
         }
     }
 
-    fn webhooks(&self) -> WebhookParts {
+    fn webhooks(&self, users: &WebhookUsers) -> WebhookParts {
         WebhookParts {
             client: self.client.clone(),
             clock: self.system.clock().clone(),
             namespaces: self.namespaces.clone(),
             services: self.services.clone(),
             permissions: Arc::clone(self.permissions),
+            users: Arc::new(users.clone()),
         }
     }
 }

@@ -62,6 +62,18 @@ impl WebhookAddress {
         }
     }
 
+    /// The host and the port of the server, by which its credentials are found.
+    pub fn host_and_port(&self) -> String {
+        let origin = self.origin();
+        let host = origin.split_once("://").map_or(origin.as_str(), |(_, host)| host);
+        let has_port = host.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+        if has_port {
+            host.to_owned()
+        } else {
+            format!("{host}:443")
+        }
+    }
+
     /// The path, with a slash in front and none at the end, `.` and `..` followed, as kube-apiserver calls it.
     pub fn path(&self) -> String {
         let (Self::Url { path, .. } | Self::Service { path, .. }) = self;

@@ -4,12 +4,16 @@
 //! Promise: what client-go would follow and this reader does not know (commands that fetch credentials, proxies) is an error,
 //! never ignored. Files are relative to the kubeconfig and read once: a new token is read when the kubeconfig is.
 
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use trireme_http::client::{ClientIdentity, RemoteServer, RemoteServerError, TlsOptions, Trust};
+use trireme_admission::{WebhookCredentials, WebhookUsers};
+use trireme_http::client::{
+    ClientIdentity, ClientTls, HeaderValue, RemoteServer, RemoteServerError, TlsOptions, Trust,
+};
 use trireme_machinery::yaml;
 
 /// The server of the current context, and the user.
@@ -72,6 +76,23 @@ pub(crate) fn webhook(path: &Path) -> Result<RemoteServer, KubeconfigError> {
     })
 }
 
+/// Reads the users that webhooks are called as, by the hosts that they are named after.
+pub(crate) fn webhook_users(path: &Path) -> Result<WebhookUsers, KubeconfigError> {
+    let file = KubeconfigFile::read(path)?;
+    let mut users = WebhookUsers {
+        current: file.current_user(),
+        ..WebhookUsers::default()
+    };
+    for entry in file.value["users"].as_array().into_iter().flatten() {
+        let name = text(entry, "name").unwrap_or_default();
+        match users.by_name.entry(name) {
+            Entry::Occupied(other) => return Err(file.wrong(&format!("duplicate name {:?} in users", other.key()))),
+            Entry::Vacant(place) => place.insert(file.credentials(&entry["user"])?),
+        };
+    }
+    Ok(users)
+}
+
 impl Kubeconfig {
     /// Reads the current context.
     pub(crate) fn read(path: &Path) -> Result<Self, KubeconfigError> {
@@ -97,6 +118,9 @@ impl Kubeconfig {
 pub(crate) fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
+
+/// The fields of a user that client-go follows, and this reader does not.
+const UNKNOWN_OF_USER: &[&str] = &["exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"];
 
 struct KubeconfigFile {
     path: PathBuf,
@@ -129,25 +153,56 @@ impl KubeconfigFile {
             name => self.named("users", "user", &name)?,
         };
         self.refuse_unknown(cluster, &["proxy-url"])?;
-        self.refuse_unknown(
-            user,
-            &["exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"],
-        )?;
+        self.refuse_unknown(user, UNKNOWN_OF_USER)?;
         let ca = self.content(cluster, "certificate-authority")?.unwrap_or_default();
         let skips_verification = cluster["insecure-skip-tls-verify"].as_bool().unwrap_or_default();
         if skips_verification && !ca.is_empty() {
             return Err(self.wrong("specifying a root certificates file with the insecure flag is not allowed"));
         }
-        let certificate = self.content(user, "client-certificate")?;
-        let identity = certificate.zip(self.content(user, "client-key")?);
         Ok(Kubeconfig {
             server: text(cluster, "server").ok_or_else(|| self.wrong("the cluster has no server"))?,
             ca,
             server_name: text(cluster, "tls-server-name"),
             skips_verification,
-            identity: identity.map(|(certificate, key)| ClientIdentity { certificate, key }),
+            identity: self.identity(user)?,
             authorization: self.authorization(user)?,
         })
+    }
+
+    /// The name of the user of the current context.
+    fn current_user(&self) -> Option<String> {
+        let current = text(&self.value, "current-context")?;
+        let context = self.named("contexts", "context", &current).ok()?;
+        text(context, "user")
+    }
+
+    fn credentials(&self, user: &Value) -> Result<WebhookCredentials, KubeconfigError> {
+        self.refuse_unknown(user, UNKNOWN_OF_USER)?;
+        let unusable = |source| KubeconfigError::Server {
+            path: self.path.clone(),
+            source,
+        };
+        let tls = TlsOptions {
+            identity: self.identity(user)?,
+            trust: Trust::Unverified,
+            ..TlsOptions::default()
+        };
+        ClientTls::new(&tls).map_err(|error| unusable(error.into()))?;
+        let authorization = self.authorization(user)?.map(HeaderValue::try_from).transpose();
+        let mut authorization = authorization.map_err(|_| unusable(RemoteServerError::Credentials))?;
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        Ok(WebhookCredentials {
+            identity: tls.identity,
+            authorization,
+        })
+    }
+
+    fn identity(&self, user: &Value) -> Result<Option<ClientIdentity>, KubeconfigError> {
+        let certificate = self.content(user, "client-certificate")?;
+        let identity = certificate.zip(self.content(user, "client-key")?);
+        Ok(identity.map(|(certificate, key)| ClientIdentity { certificate, key }))
     }
 
     fn authorization(&self, user: &Value) -> Result<Option<String>, KubeconfigError> {
@@ -266,6 +321,33 @@ current-context: x
         let user = "user: {username: a, password: b, ";
         let password = read_text(&FILE.replace("user: {", user).replace("tokenFile", "x")).expect("it is complete");
         assert_eq!(password.authorization.as_deref(), Some("Basic YTpi"));
+    }
+
+    #[test]
+    fn webhooks_are_called_as_the_users_of_their_hosts() {
+        let read_users = |text: &str| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = dir.path().join("config");
+            std::fs::write(&path, text).expect("written");
+            webhook_users(&path).map_err(|error| error.to_string())
+        };
+        let users = "users: [{name: a:1, user: {token: x}}, {name: '*', user: {username: u, password: p}}]\n";
+        let context = "contexts: [{name: c, context: {user: '*'}}]\ncurrent-context: c\n";
+        let read = read_users(&format!("{users}{context}")).expect("it is complete");
+        assert_eq!(read.current.as_deref(), Some("*"));
+        let value = |name: &str| {
+            read.by_name[name]
+                .authorization
+                .as_ref()
+                .and_then(|value| value.to_str().ok())
+        };
+        assert_eq!((value("a:1"), value("*")), (Some("Bearer x"), Some("Basic dTpw")));
+        assert!(!format!("{read:?}").contains("Bearer"), "it is not shown");
+        let error = |text: &str| read_users(text).expect_err("it is of no use");
+        assert!(error(&users.replace("'*'", "a:1")).contains("duplicate name \"a:1\" in users"));
+        assert!(error(&users.replace("token", "exec")).contains("exec is not supported"));
+        let certificate = "client-certificate-data: Q1JU, client-key-data: S0VZ";
+        assert!(error(&users.replace("token: x", certificate)).contains("cannot be used"));
     }
 
     #[test]

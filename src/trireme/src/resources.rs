@@ -98,6 +98,7 @@ pub(crate) async fn start(
         services: &services,
         permissions: &authorization.permissions(),
         settings: &settings.admission.plugins,
+        webhook_users: &settings.admission.webhook_users,
         image_reviewer: &|policy| {
             let server = settings.admission.image_policy.clone();
             let server = server.expect("the settings are refused that enable the plugin without its server");

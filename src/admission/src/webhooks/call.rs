@@ -122,6 +122,9 @@ impl HookExchange<'_> {
         if method == Method::POST {
             headers.insert(header::CONTENT_TYPE, json);
         }
+        if let Some(authorization) = &self.target.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
         Ok(OutboundCall {
             tls: Some(self.target.tls.clone()),
             // As upstream: calls to a service spread over its endpoints, which one connection would not.

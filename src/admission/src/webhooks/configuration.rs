@@ -8,9 +8,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use trireme_cel::{AdmissionVariables, Environment};
-use trireme_http::client::{ClientTls, TlsOptions, Trust};
+use trireme_http::client::{ClientTls, HeaderValue, TlsOptions, Trust};
 use trireme_machinery::webhook_address::WebhookAddress;
 
+use super::credentials::WebhookUsers;
 use crate::{match_conditions::MatchConditions, matching::MatchCriteria};
 
 /// The two kinds of webhooks.
@@ -108,6 +109,7 @@ impl<'p> WebhookPartition<'p> {
 pub(super) struct WebhookTarget {
     pub(super) address: WebhookAddress,
     pub(super) tls: Arc<ClientTls>,
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 /// The versions of `AdmissionReview`.
@@ -139,8 +141,8 @@ static OF_CONDITIONS: LazyLock<Arc<Environment>> = LazyLock::new(|| {
 const DEFAULT_TIMEOUT_SECONDS: u64 = 10;
 
 impl Configuration {
-    /// Reads a configuration of either kind.
-    pub(super) fn read(kind: WebhookKind, object: &Value) -> Self {
+    /// Reads a configuration of either kind, whose webhooks are called by `users`.
+    pub(super) fn read(kind: WebhookKind, object: &Value, users: &WebhookUsers) -> Self {
         let name = object
             .pointer("/metadata/name")
             .and_then(Value::as_str)
@@ -149,14 +151,14 @@ impl Configuration {
         Self {
             webhooks: webhooks
                 .enumerate()
-                .map(|(index, fields)| Arc::new(Webhook::read((kind, name), index, fields)))
+                .map(|(index, fields)| Arc::new(Webhook::read((kind, name), index, fields, users)))
                 .collect(),
         }
     }
 }
 
 impl Webhook {
-    fn read((kind, configuration): (WebhookKind, &str), index: usize, fields: &Value) -> Self {
+    fn read((kind, configuration): (WebhookKind, &str), index: usize, fields: &Value, users: &WebhookUsers) -> Self {
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         let name = text("name").unwrap_or_default();
         let timeout = fields.get("timeoutSeconds").and_then(Value::as_u64);
@@ -178,7 +180,7 @@ impl Webhook {
                 "v1beta1" => Some(ReviewVersion::V1Beta1),
                 _ => None,
             }),
-            target: WebhookTarget::read(fields.get("clientConfig").unwrap_or(&Value::Null)),
+            target: WebhookTarget::read(fields.get("clientConfig").unwrap_or(&Value::Null), users),
         }
     }
 
@@ -189,17 +191,23 @@ impl Webhook {
 }
 
 impl WebhookTarget {
-    fn read(config: &Value) -> Result<Self, String> {
+    fn read(config: &Value, users: &WebhookUsers) -> Result<Self, String> {
         let address = WebhookAddress::read(config)?;
+        let user = users.of_server(&address.host_and_port()).cloned().unwrap_or_default();
         let trust = match config.get("caBundle").and_then(Value::as_str) {
             None | Some("") => Trust::System,
             Some(bundle) => Trust::Ca(STANDARD.decode(bundle).map_err(|error| error.to_string())?),
         };
         let options = TlsOptions {
             trust,
+            identity: user.identity,
             ..TlsOptions::default()
         };
         let tls = ClientTls::new(&options).map_err(|error| format!("unable to load root certificates: {error}"))?;
-        Ok(Self { address, tls })
+        Ok(Self {
+            address,
+            tls,
+            authorization: user.authorization,
+        })
     }
 }

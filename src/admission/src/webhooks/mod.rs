@@ -13,13 +13,17 @@ mod asking;
 mod breaker_events;
 mod call;
 pub(crate) mod configuration;
+mod credentials;
 mod metrics;
 mod mutating;
 mod review;
 mod validating;
 pub(crate) mod verdict;
 
-pub use self::breaker_events::record_breaker_events;
+pub use self::{
+    breaker_events::record_breaker_events,
+    credentials::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin},
+};
 pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
 
 use std::sync::Arc;
@@ -42,6 +46,8 @@ pub(crate) struct WebhookParts {
     pub(crate) services: ServiceResolver,
     /// The authorizer of `authorizer` in match conditions.
     pub(crate) permissions: Arc<dyn Permissions>,
+    /// The users that webhooks are called as.
+    pub(crate) users: Arc<WebhookUsers>,
 }
 
 /// The configured webhooks of one kind, and what calling them takes.
@@ -52,10 +58,12 @@ struct Hooks {
 
 impl Hooks {
     fn start(system: &ActorSystem, kind: WebhookKind, source: ResourceLookup, parts: WebhookParts) -> Self {
+        let users = Arc::clone(&parts.users);
         let fold = move || {
+            let users = Arc::clone(&users);
             compile_entries(move |found| {
                 let object = item::parse(found).ok()?;
-                Some(Configuration::read(kind, &object))
+                Some(Configuration::read(kind, &object, &users))
             })
         };
         Self {

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trireme_admission::{EnabledPlugins, PluginSettings};
+use trireme_admission::{EnabledPlugins, PluginSettings, WebhookUsersByPlugin};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_edge::OpenBounds;
 use trireme_http::client::RemoteServer;
@@ -195,6 +195,8 @@ pub(crate) struct AdmissionSettings {
     pub(crate) plugins: PluginSettings,
     /// The server that judges images, if the plugin ImagePolicyWebhook runs.
     pub(crate) image_policy: Option<RemoteServer>,
+    /// The users that webhooks are called as.
+    pub(crate) webhook_users: WebhookUsersByPlugin,
 }
 
 /// The store of the objects.

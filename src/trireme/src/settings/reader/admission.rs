@@ -1,6 +1,8 @@
 //! The admission plugins: which of them run, and how.
 
-use trireme_admission::{AdmissionConfiguration, EnabledPlugins, PluginSettings};
+use std::path::Path;
+
+use trireme_admission::{AdmissionConfiguration, EnabledPlugins, PluginSettings, WebhookUsers, WebhookUsersByPlugin};
 
 use super::{FILE, SettingsReader, readable};
 use crate::kubeconfig;
@@ -29,8 +31,9 @@ impl SettingsReader {
                 .map_err(|error| format!("couldn't init admission plugin \"ImagePolicyWebhook\": {error}"))?;
             Ok(AdmissionSettings {
                 enabled,
-                plugins,
                 image_policy,
+                webhook_users: webhook_users(&plugins)?,
+                plugins,
             })
         });
         settings.unwrap_or_else(|why| {
@@ -52,4 +55,17 @@ impl SettingsReader {
         }
         plugins(&enable, &disable).unwrap_or_default()
     }
+}
+
+/// Reads the kubeconfigs of both plugins.
+fn webhook_users(plugins: &PluginSettings) -> Result<WebhookUsersByPlugin, String> {
+    let users = |plugin: &str, file: Option<&Path>| {
+        let wrong = |error| format!("couldn't init admission plugin \"{plugin}\": {error}");
+        file.map_or_else(|| Ok(WebhookUsers::default()), kubeconfig::webhook_users)
+            .map_err(wrong)
+    };
+    Ok(WebhookUsersByPlugin {
+        mutating: users("MutatingAdmissionWebhook", plugins.mutating_kubeconfig.as_deref())?,
+        validating: users("ValidatingAdmissionWebhook", plugins.validating_kubeconfig.as_deref())?,
+    })
 }
