@@ -1,5 +1,6 @@
 //! Every checker is able to fail: a valid history, one planted violation, and that number alone is reported.
 
+mod access;
 mod plants;
 mod secrets;
 
@@ -7,6 +8,10 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Validity, check, generate::generate};
 use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
+
+fn all() -> impl Iterator<Item = &'static plants::Plant> {
+    plants::PLANTS.iter().chain(access::PLANTS)
+}
 
 #[test]
 fn nothing_is_said_of_valid_histories() {
@@ -48,7 +53,7 @@ fn refusing_writes_that_the_store_cannot_take_is_ready() {
 
 #[test]
 fn every_invariant_has_a_plant() {
-    let planted: std::collections::BTreeSet<_> = plants::PLANTS.iter().map(|plant| plant.invariant).collect();
+    let planted: std::collections::BTreeSet<_> = all().map(|plant| plant.invariant).collect();
     let promised: std::collections::BTreeSet<_> = super::INVARIANTS.iter().map(|(number, _)| *number).collect();
     assert_eq!(planted, promised);
 }
@@ -57,7 +62,7 @@ fn every_invariant_has_a_plant() {
 fn every_planted_violation_is_found_and_nothing_else() {
     let mut wrong = Vec::new();
     let valid: Vec<_> = (0..6).map(generate).collect();
-    for plant in plants::PLANTS {
+    for plant in all() {
         // Some harm can only be done to one kind of run.
         for (seed, history) in (0..).zip(valid.iter().skip(usize::from(plant.planned)).step_by(2)) {
             let mut history = history.clone();
