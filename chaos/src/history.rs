@@ -32,7 +32,8 @@ pub use self::{
     files::{HistoryError, Recorder},
     hash::payload_hash,
     run::{
-        CacheRecord, DutySample, FaultRecord, FaultResult, LateWrite, PromisedLimits, ReplicaSample, Run, SampleRecord,
+        CacheRecord, DutySample, FaultRecord, FaultResult, GuardedWrites, LateWrite, PromisedLimits, ReplicaSample,
+        Run, SampleRecord,
     },
 };
 

@@ -32,6 +32,7 @@ mod snapshots;
 mod streams;
 mod times;
 mod validity;
+mod webhooks;
 mod writes;
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// The invariants: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 26] = [
+pub const INVARIANTS: [(u8, &str); 27] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -77,6 +78,10 @@ pub const INVARIANTS: [(u8, &str); 26] = [
     (29, "resources are bounded"),
     (30, "a wall clock decides about nothing but times"),
     (31, "no client is refused that has done nothing wrong"),
+    (
+        32,
+        "webhooks that fail let nothing through, hold nothing up and lose nothing",
+    ),
 ];
 
 /// The promise with this number.
@@ -163,6 +168,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(opinion::check(&ledger));
     violations.extend(answers::check(history));
     violations.extend(access::check(history));
+    violations.extend(webhooks::check(history));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);
     Verdict { violations, validity }

@@ -3,6 +3,7 @@
 mod access;
 mod plants;
 mod secrets;
+mod webhooks;
 
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -10,7 +11,8 @@ use super::{Validity, check, generate::generate};
 use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
 
 fn all() -> impl Iterator<Item = &'static plants::Plant> {
-    plants::PLANTS.iter().chain(access::PLANTS)
+    let more = access::PLANTS.iter().chain(webhooks::PLANTS);
+    plants::PLANTS.iter().chain(more)
 }
 
 #[test]
@@ -28,6 +30,15 @@ fn slow_watchers_that_slow_no_client_are_not_blamed() {
     for seed in 0..6 {
         let mut history = generate(seed);
         history.faults.push(plants::slow_watchers());
+        assert_eq!(check(&history).violations, [], "seed {seed}");
+    }
+}
+
+#[test]
+fn webhooks_that_are_endured_are_not_blamed() {
+    for seed in 0..6 {
+        let mut history = generate(seed);
+        webhooks::failing(&mut history);
         assert_eq!(check(&history).violations, [], "seed {seed}");
     }
 }

@@ -6,6 +6,7 @@
 
 mod audit_events;
 mod bodies;
+mod comparison;
 mod echo;
 mod headers;
 mod identities;
@@ -13,6 +14,8 @@ pub mod known;
 mod normal;
 mod scripted;
 mod spaced;
+
+pub use comparison::compare;
 
 use std::collections::HashMap;
 use std::fs;
@@ -451,39 +454,5 @@ fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
             .collect::<Map<_, _>>()
             .into(),
         other => other.clone(),
-    }
-}
-
-fn compare(want: &Value, got: &Value, path: &str, differences: &mut Vec<String>) {
-    match (want, got) {
-        (Value::Object(wanted), Value::Object(given)) => {
-            for (key, want) in wanted {
-                match given.get(key) {
-                    Some(got) => compare(want, got, &format!("{path}.{key}"), differences),
-                    None => differences.push(format!("{path}.{key}: missing, want {}", short(want))),
-                }
-            }
-            for (key, got) in given.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
-                differences.push(format!("{path}.{key}: not wanted, got {}", short(got)));
-            }
-        }
-        (Value::Array(wanted), Value::Array(given)) => {
-            if wanted.len() != given.len() {
-                differences.push(format!("{path}: want {} items, got {}", wanted.len(), given.len()));
-            }
-            for (number, (want, got)) in wanted.iter().zip(given).enumerate() {
-                compare(want, got, &format!("{path}[{number}]"), differences);
-            }
-        }
-        _ if want == got => {}
-        _ => differences.push(format!("{path}: want {}, got {}", short(want), short(got))),
-    }
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(160) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
     }
 }

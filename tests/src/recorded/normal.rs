@@ -12,6 +12,8 @@ use crate::receiver::Receiver;
 #[derive(Debug)]
 pub(super) struct Normalizer {
     namespace: String,
+    /// The end of the namespace as the ids of OpenAPI operations have it, for a group such as `ref-0a1b.example.com`.
+    in_operation_ids: String,
     keeps_managers: bool,
     /// Texts of the scenario's receiver, and what stands for them.
     hidden: Vec<(String, &'static str)>,
@@ -81,6 +83,7 @@ impl Normalizer {
         Self {
             keeps_managers,
             namespace: namespace.to_owned(),
+            in_operation_ids: in_operation_ids(namespace),
             hidden: Vec::new(),
             receiver_port: None,
         }
@@ -143,6 +146,7 @@ impl Normalizer {
         for (number, (pattern, with)) in COMPILED.iter().enumerate() {
             if number == 2 {
                 text = text.replace(&self.namespace, "<ns>");
+                text = text.replace(&self.in_operation_ids, "ef<Ns>Ex");
             }
             text = pattern.replace_all(&text, *with).into_owned();
         }
@@ -151,6 +155,13 @@ impl Normalizer {
         }
         text.into()
     }
+}
+
+/// `efC3a7Ex` for `ref-c3a7`.
+fn in_operation_ids(namespace: &str) -> String {
+    let (_, end) = namespace.split_once('-').unwrap_or_default();
+    let (first, rest) = end.split_at_checked(1).unwrap_or_default();
+    format!("ef{}{rest}Ex", first.to_ascii_uppercase())
 }
 
 /// True for the causes of an apply that conflicts with several managers.

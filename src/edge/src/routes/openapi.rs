@@ -12,7 +12,7 @@ use super::proxied;
 use crate::{
     api::EdgeShared,
     exchange::{CurrentExchange, Exchange},
-    respond, status,
+    respond,
 };
 
 const V2_PROTOBUF: [&str; 2] = [
@@ -76,7 +76,7 @@ pub(super) async fn v3(
         let path = path.trim_end_matches('/').to_owned();
         let surface = api.director.surface();
         let Some(hash) = surface.documents().openapi_v3_hash(&path).map(str::to_owned) else {
-            return Ok(status::page_not_found());
+            return Ok(HttpResponse::NotFound().finish());
         };
         if wanted(&exchange, &V3_PROTOBUF)? {
             return Err(ApiError::new(
@@ -93,7 +93,7 @@ pub(super) async fn v3(
         }
         let is_immutable = asked_for.is_some();
         let Some(document) = rendered(move || surface.documents().openapi_v3(&path)).await? else {
-            return Ok(status::page_not_found());
+            return Ok(HttpResponse::NotFound().finish());
         };
         let mut response = send(&request, &document, "application/json");
         if is_immutable {

@@ -1,6 +1,8 @@
 //! The schemas of the built-in types, as OpenAPI documents show them.
 
 mod enums;
+mod group_versions;
+mod zeroes;
 
 use std::{
     fmt::Write as _,
@@ -10,6 +12,8 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use trireme_registry::{OpenApiFragment, SchemaSource};
+
+use group_versions::Scheme;
 
 /// The one source of all built-in resources: sharing it is what makes them one API in the documents.
 static BUILT_IN: LazyLock<Arc<BuiltInSchemas>> = LazyLock::new(|| {
@@ -34,6 +38,16 @@ impl SchemaSource for BuiltInSchemas {
     fn component(&self, name: &str) -> Option<Arc<Value>> {
         let mut schema = trireme_schema::definitions().get(name)?.clone();
         enums::add(&mut schema, name);
+        zeroes::add(&mut schema, name);
+        group_versions::add(&mut schema, name, Scheme::Clients);
+        Some(Arc::new(schema))
+    }
+
+    fn component_v2(&self, name: &str) -> Option<Arc<Value>> {
+        let mut schema = trireme_schema::definitions().get(name)?.clone();
+        enums::add(&mut schema, name);
+        zeroes::remove(&mut schema);
+        group_versions::add(&mut schema, name, Scheme::Server);
         Some(Arc::new(schema))
     }
 

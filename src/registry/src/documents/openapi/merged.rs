@@ -7,7 +7,7 @@ const REFERENCE: &str = "#/definitions/";
 /// Says which kinds a definition is of: each server lists its own.
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Adds paths and definitions of `other`. A definition that has the name of a different one gets another name.
+/// Adds paths, shared parameters and definitions of `other`. A definition that has the name of a different one gets another name.
 pub(super) fn add(document: &mut Value, other: &Value) {
     let mut other = other.clone();
     let Some(ours) = document.get_mut("definitions").and_then(Value::as_object_mut) else {
@@ -28,10 +28,13 @@ pub(super) fn add(document: &mut Value, other: &Value) {
             ours.entry(name).or_insert(definition);
         }
     }
-    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
-    if let (Some(ours), Some(Value::Object(paths))) = (paths, other.get_mut("paths").map(Value::take)) {
-        for (path, operations) in paths {
-            ours.entry(path).or_insert(operations);
+    // The name of a shared parameter has the hash of its contents.
+    for part in ["paths", "parameters"] {
+        let ours = document.get_mut(part).and_then(Value::as_object_mut);
+        if let (Some(ours), Some(Value::Object(theirs))) = (ours, other.get_mut(part).map(Value::take)) {
+            for (name, entry) in theirs {
+                ours.entry(name).or_insert(entry);
+            }
         }
     }
 }
@@ -87,12 +90,14 @@ mod tests {
     fn definitions_of_one_name_and_different_contents_are_distinguished() {
         let mut document = json!({
             "paths": {"/a": {}},
+            "parameters": {"a-1": {"name": "a"}},
             "definitions": {
                 "same": {"type": "object", KINDS: [1]},
                 "meta": {"type": "string"},
             },
         });
         let other = json!({
+            "parameters": {"b-2": {"name": "b"}},
             "paths": {"/a": {"get": 1}, "/b": {"schema": {"$ref": "#/definitions/meta"}}},
             "definitions": {
                 "same": {"type": "object", KINDS: [2]},
@@ -104,6 +109,7 @@ mod tests {
         assert_eq!(
             document,
             json!({
+                "parameters": {"a-1": {"name": "a"}, "b-2": {"name": "b"}},
                 "paths": {"/a": {}, "/b": {"schema": {"$ref": "#/definitions/meta_v2"}}},
                 "definitions": {
                     "same": {"type": "object", KINDS: [1]},

@@ -4,12 +4,16 @@
 //! documents of a thousand custom resources without rendering one of them. What has been rendered is kept under that
 //! hash for as long as it is served.
 
+mod media_types;
 mod merged;
 mod operations;
+mod other_paths;
 mod parameters;
 mod protobuf;
 mod render;
 mod rendered;
+mod resource_operations;
 mod schemas;
+mod shared_parameters;
 
 pub(super) use rendered::RenderedOpenApi;

@@ -11,6 +11,13 @@ pub(super) struct Parameter {
     pub(super) description: &'static str,
 }
 
+impl Parameter {
+    /// The place among the parameters of an operation.
+    pub(super) fn place(&self) -> (&'static str, bool) {
+        (self.name, !self.in_path)
+    }
+}
+
 const fn query(name: &'static str, ty: &'static str, description: &'static str) -> Parameter {
     Parameter {
         name,
@@ -44,6 +51,11 @@ const DRY_RUN: Parameter = query(
      a real one.",
 );
 const FIELD_MANAGER: Parameter = query(
+    "fieldManager",
+    "string",
+    "The name of the actor that makes these changes: at most 128 printable characters.",
+);
+const FIELD_MANAGER_OF_PATCH: Parameter = query(
     "fieldManager",
     "string",
     "The name of the actor that makes these changes: at most 128 printable characters. Required for apply requests.",
@@ -94,6 +106,11 @@ const SEND_INITIAL_EVENTS: Parameter = query(
     "boolean",
     "Begins a watch with synthetic events for the objects that exist, followed by a bookmark.",
 );
+const SHARD_SELECTOR: Parameter = query(
+    "shardSelector",
+    "string",
+    "Restricts the objects to ranges of the hash of one of their fields. Everything by default.",
+);
 const TIMEOUT_SECONDS: Parameter = query("timeoutSeconds", "integer", "Bounds the duration of the call.");
 const WATCH: Parameter = query(
     "watch",
@@ -136,13 +153,16 @@ pub(super) const LIST: &[Parameter] = &[
     RESOURCE_VERSION,
     RESOURCE_VERSION_MATCH,
     SEND_INITIAL_EVENTS,
+    SHARD_SELECTOR,
     TIMEOUT_SECONDS,
     WATCH,
 ];
+/// Of the reads of a custom resource.
+pub(super) const CUSTOM_GET: &[Parameter] = &[RESOURCE_VERSION];
 /// Of creates and updates.
 pub(super) const WRITE: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
 /// Of patches.
-pub(super) const PATCH: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
+pub(super) const PATCH: &[Parameter] = &[DRY_RUN, FIELD_MANAGER_OF_PATCH, FIELD_VALIDATION, FORCE];
 /// Of deletes.
 pub(super) const DELETE: &[Parameter] = &[DRY_RUN, GRACE, IGNORE_READ_ERROR, ORPHAN, PROPAGATION];
 /// Of deletes of collections.
@@ -159,25 +179,16 @@ pub(super) const DELETE_COLLECTION: &[Parameter] = &[
     RESOURCE_VERSION,
     RESOURCE_VERSION_MATCH,
     SEND_INITIAL_EVENTS,
+    SHARD_SELECTOR,
     TIMEOUT_SECONDS,
 ];
 
-const CONTAINER: Parameter = query(
-    "container",
-    "string",
-    "The container. Defaults to the only container if there is one only in the pod.",
-);
-const STDIN: Parameter = query(
-    "stdin",
-    "boolean",
-    "Whether standard input is redirected. Defaults to false.",
-);
-const STDOUT: Parameter = query("stdout", "boolean", "Whether standard output is redirected.");
-const STDERR: Parameter = query("stderr", "boolean", "Whether standard error is redirected.");
-const TTY: Parameter = query("tty", "boolean", "Whether a terminal is allocated. Defaults to false.");
-
-const LOG: &[Parameter] = &[
-    CONTAINER,
+pub(super) const LOG: &[Parameter] = &[
+    query(
+        "container",
+        "string",
+        "The container whose log is shown. Defaults to the only container if there is one only in the pod.",
+    ),
     query(
         "follow",
         "boolean",
@@ -221,32 +232,89 @@ const EXEC: &[Parameter] = &[
         "string",
         "The command to execute, with its arguments. Not executed in a shell.",
     ),
-    CONTAINER,
-    STDERR,
-    STDIN,
-    STDOUT,
-    TTY,
+    query(
+        "container",
+        "string",
+        "The container to execute the command in. Defaults to the only container if there is one only in the pod.",
+    ),
+    query(
+        "stderr",
+        "boolean",
+        "Redirect the standard error of the command for this call.",
+    ),
+    query(
+        "stdin",
+        "boolean",
+        "Redirect the standard input of the command for this call. Defaults to false.",
+    ),
+    query(
+        "stdout",
+        "boolean",
+        "Redirect the standard output of the command for this call.",
+    ),
+    query(
+        "tty",
+        "boolean",
+        "Allocate a terminal for the command. Defaults to false.",
+    ),
 ];
-const ATTACH: &[Parameter] = &[CONTAINER, STDERR, STDIN, STDOUT, TTY];
+const ATTACH: &[Parameter] = &[
+    query(
+        "container",
+        "string",
+        "The container to attach to. Defaults to the only container if there is one only in the pod.",
+    ),
+    query(
+        "stderr",
+        "boolean",
+        "Redirect the standard error of the container. Defaults to true.",
+    ),
+    query(
+        "stdin",
+        "boolean",
+        "Redirect the standard input of the container. Defaults to false.",
+    ),
+    query(
+        "stdout",
+        "boolean",
+        "Redirect the standard output of the container. Defaults to true.",
+    ),
+    query(
+        "tty",
+        "boolean",
+        "Allocate a terminal for the attach call. Defaults to false.",
+    ),
+];
 const PORT_FORWARD: &[Parameter] = &[query(
     "ports",
     "integer",
     "The ports to forward. Required over WebSockets.",
 )];
-const PROXY: &[Parameter] = &[query(
+const POD_PROXY: &[Parameter] = &[query(
     "path",
     "string",
-    "The part of the URL to use in the proxied request.",
+    "The URL path to use for the proxied request to the pod.",
+)];
+const SERVICE_PROXY: &[Parameter] = &[query(
+    "path",
+    "string",
+    "The part of the URL that holds the service's endpoints, path and parameters for the proxied request.",
+)];
+const NODE_PROXY: &[Parameter] = &[query(
+    "path",
+    "string",
+    "The URL path to use for the proxied request to the node.",
 )];
 
 /// Of subresources that connect a client with something else.
-pub(super) fn of_connection(subresource: &str) -> &'static [Parameter] {
-    match subresource {
-        "log" => LOG,
-        "exec" => EXEC,
-        "attach" => ATTACH,
-        "portforward" => PORT_FORWARD,
-        "proxy" => PROXY,
+pub(super) fn of_connection(kind: &str, subresource: &str) -> &'static [Parameter] {
+    match (kind, subresource) {
+        (_, "exec") => EXEC,
+        (_, "attach") => ATTACH,
+        (_, "portforward") => PORT_FORWARD,
+        ("Pod", "proxy") => POD_PROXY,
+        ("Service", "proxy") => SERVICE_PROXY,
+        ("Node", "proxy") => NODE_PROXY,
         _ => &[],
     }
 }

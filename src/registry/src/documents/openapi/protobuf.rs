@@ -27,7 +27,9 @@ enum ProtoKind {
     Type,
     /// A message that wraps a message in its field 1.
     Wrapped(&'static ProtoMessage),
-    /// A list of parameters, of the body or others.
+    /// A parameter of the body or another.
+    Parameter,
+    /// A list of parameters, or of references to them.
     Parameters,
 }
 
@@ -42,6 +44,7 @@ static DOCUMENT: ProtoMessage = ProtoMessage(&[
     ("info", 2, ProtoKind::Message(&INFO)),
     ("paths", 8, ProtoKind::Named(2, &PATH_ITEM)),
     ("definitions", 9, ProtoKind::Named(1, &SCHEMA)),
+    ("parameters", 10, ProtoKind::Named(1, &PARAMETER)),
     ("securityDefinitions", 13, ProtoKind::Named(1, &SECURITY_ITEM)),
 ]);
 static INFO: ProtoMessage = ProtoMessage(&[("title", 1, ProtoKind::Text), ("version", 2, ProtoKind::Text)]);
@@ -78,6 +81,8 @@ static RESPONSE: ProtoMessage = ProtoMessage(&[
     ("description", 1, ProtoKind::Text),
     ("schema", 2, ProtoKind::Wrapped(&SCHEMA)),
 ]);
+static PARAMETER: ProtoMessage = ProtoMessage(&[("", 0, ProtoKind::Parameter)]);
+static REFERENCE: ProtoMessage = ProtoMessage(&[("$ref", 1, ProtoKind::Text)]);
 static BODY_PARAMETER: ProtoMessage = ProtoMessage(&[
     ("description", 1, ProtoKind::Text),
     ("name", 2, ProtoKind::Text),
@@ -130,7 +135,7 @@ fn write_fields(out: &mut Vec<u8>, message: &ProtoMessage, value: &Value) {
     let Some(entries) = value.as_object() else { return };
     for (name, tag, kind) in message.0 {
         match *name {
-            "" => write_message(out, *tag, |inner| write_kind_of_whole(inner, *kind, value)),
+            "" => write_whole(out, *tag, *kind, value),
             EXTENSIONS => write_extensions(out, *tag, entries),
             _ => {
                 if let Some(value) = entries.get(*name) {
@@ -142,9 +147,11 @@ fn write_fields(out: &mut Vec<u8>, message: &ProtoMessage, value: &Value) {
 }
 
 /// A message that has the same JSON as the one around it: protobuf shows the choice of a `oneof`, JSON does not.
-fn write_kind_of_whole(out: &mut Vec<u8>, kind: ProtoKind, value: &Value) {
-    if let ProtoKind::Message(fields) = kind {
-        write_fields(out, fields, value);
+fn write_whole(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
+    match kind {
+        ProtoKind::Message(fields) => write_message(out, tag, |inner| write_fields(inner, fields, value)),
+        ProtoKind::Parameter => write_parameter(out, value),
+        _ => {}
     }
 }
 
@@ -180,9 +187,10 @@ fn write_field(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
         ProtoKind::Wrapped(fields) => write_message(out, tag, |inner| {
             write_message(inner, 1, |inner| write_fields(inner, fields, value));
         }),
+        ProtoKind::Parameter => write_message(out, tag, |inner| write_parameter(inner, value)),
         ProtoKind::Parameters => {
-            for parameter in value.as_array().into_iter().flatten() {
-                write_message(out, tag, |inner| write_parameter(inner, parameter));
+            for item in value.as_array().into_iter().flatten() {
+                write_message(out, tag, |inner| write_parameters_item(inner, item));
             }
         }
     }
@@ -201,9 +209,18 @@ fn write_named(out: &mut Vec<u8>, tag: u8, fields: &ProtoMessage, value: &Value)
     }
 }
 
-/// `ParametersItem{parameter}` of a body parameter, or of a query or path parameter.
+/// `ParametersItem` of a parameter or of a reference to one.
+fn write_parameters_item(out: &mut Vec<u8>, item: &Value) {
+    if item.get("$ref").is_some() {
+        write_message(out, 2, |out| write_fields(out, &REFERENCE, item));
+    } else {
+        write_message(out, 1, |out| write_parameter(out, item));
+    }
+}
+
+/// The choices of `Parameter`: a body parameter, or a query or path parameter.
 fn write_parameter(out: &mut Vec<u8>, parameter: &Value) {
-    write_message(out, 1, |out| match parameter["in"].as_str() {
+    match parameter["in"].as_str() {
         Some("body") => write_message(out, 1, |out| write_fields(out, &BODY_PARAMETER, parameter)),
         Some("path") => write_message(out, 2, |out| {
             write_message(out, 4, |out| write_fields(out, &PATH_PARAMETER, parameter));
@@ -211,7 +228,7 @@ fn write_parameter(out: &mut Vec<u8>, parameter: &Value) {
         _ => write_message(out, 2, |out| {
             write_message(out, 3, |out| write_fields(out, &QUERY_PARAMETER, parameter));
         }),
-    });
+    }
 }
 
 fn write_extensions(out: &mut Vec<u8>, tag: u8, entries: &Object) {

@@ -3,27 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trireme_machinery::{Object, schema::TypeTable};
+use trireme_machinery::Object;
 
 use super::{
     operations::{self, DocumentPath, OpenApiOperation, capital, tag_of_group},
+    other_paths::OtherPath,
     parameters::Parameter,
-    schemas,
+    schemas, shared_parameters,
 };
 use crate::{documents::VersionedResource, openapi_fragment::SchemaSource};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const JSON_STREAM: &str = "application/json;stream=watch";
-const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-const PATCHES: [&str; 4] = [
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
 
 /// The subject of a document.
 #[derive(Clone, Copy)]
@@ -32,8 +22,8 @@ pub(super) enum DocumentSubject<'s> {
     Version(&'s str, &'s str),
     /// A group, of which only the versions can be asked.
     Group(&'s str),
-    /// A path outside of the groups; what it does, and the type of its answer.
-    Path(&'s str, &'s str, Option<&'s str>),
+    /// A path outside of the groups.
+    Path(&'static OtherPath),
 }
 
 impl DocumentSubject<'_> {
@@ -52,45 +42,37 @@ impl DocumentSubject<'_> {
                     answer,
                 )]
             }
-            DocumentSubject::Path(path, description, answer) => {
-                let words = path.split(['/', '-', '.']).filter(|word| !word.is_empty());
-                let id = words.fold("get".to_owned(), |id, word| id + &capital(word));
-                vec![operations::plain_path(
-                    path,
-                    &id,
-                    "server",
-                    description,
-                    answer.map(str::to_owned),
-                )]
-            }
+            DocumentSubject::Path(path) => vec![path.document_path()],
         }
     }
 }
 
-/// The sources of schemas, the first one wins, and the types that say which of their fields are always written.
-pub(super) struct Sources {
-    pub(super) schemas: Vec<Arc<dyn SchemaSource>>,
-    pub(super) types: Vec<Arc<TypeTable>>,
-}
+/// The sources of schemas, the first one wins.
+pub(super) struct Sources(pub(super) Vec<Arc<dyn SchemaSource>>);
 
 impl Sources {
     fn component(&self, name: &str) -> Option<Arc<Value>> {
-        self.schemas.iter().find_map(|source| source.component(name))
+        self.0.iter().find_map(|source| source.component(name))
     }
 
     fn component_v2(&self, name: &str) -> Option<Arc<Value>> {
-        self.schemas.iter().find_map(|source| source.component_v2(name))
+        self.0.iter().find_map(|source| source.component_v2(name))
     }
 }
 
 /// The OpenAPI 3 document of a subject. `resources` are those that it is about, and others that it names.
 pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &DocumentSubject<'_>) -> Value {
     let paths = subject.paths(resources);
-    let kinds = schemas::kinds(resources);
+    let mut kinds = schemas::kinds(resources);
+    if let DocumentSubject::Version(group, version) = subject
+        && !resources.iter().any(|resource| resource.definition.is_custom)
+    {
+        kinds.extend(schemas::of_group_version(group, version));
+    }
     let components: Object = schemas::reachable(|name| sources.component(name), used_types(&paths))
         .into_iter()
         .map(|(name, schema)| {
-            let schema = schemas::v3(&name, Arc::unwrap_or_clone(schema), &kinds, &sources.types);
+            let schema = schemas::v3(&name, Arc::unwrap_or_clone(schema), &kinds);
             (name, schema)
         })
         .collect();
@@ -117,10 +99,13 @@ pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: 
             (name, schema)
         })
         .collect();
+    let mut paths: Object = paths.iter().map(|path| (path.path.clone(), v2_path(path))).collect();
+    let parameters = shared_parameters::take(&mut paths);
     json!({
         "swagger": "2.0",
         "info": info(),
-        "paths": paths.iter().map(|path| (path.path.clone(), v2_path(path))).collect::<Object>(),
+        "paths": paths,
+        "parameters": parameters,
         "definitions": types,
         "securityDefinitions": security(),
         "security": [{"BearerToken": []}],
@@ -128,7 +113,7 @@ pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: 
 }
 
 fn info() -> Value {
-    json!({"title": "Kubernetes", "version": "v1.36.2"})
+    json!({"title": "Kubernetes", "version": "1.36"})
 }
 
 fn security() -> Value {
@@ -147,22 +132,6 @@ fn used_types(paths: &[DocumentPath]) -> Vec<String> {
         .flatten()
         .cloned()
         .collect()
-}
-
-fn produced(operation: &OpenApiOperation) -> Vec<&'static str> {
-    match &operation.answer {
-        None => vec!["*/*"],
-        Some(_) if operation.action == "list" => vec![JSON, JSON_STREAM, PROTOBUF, PROTOBUF_STREAM, YAML],
-        Some(_) => vec![JSON, PROTOBUF, YAML],
-    }
-}
-
-fn consumed(operation: &OpenApiOperation) -> Vec<&'static str> {
-    if operation.method == "patch" {
-        PATCHES.to_vec()
-    } else {
-        vec!["*/*"]
-    }
 }
 
 fn meaning(code: &str) -> &'static str {
@@ -225,7 +194,7 @@ fn v3_operation(operation: &OpenApiOperation) -> Value {
         .codes
         .iter()
         .map(|code| {
-            let content = content(operation.answer.as_ref(), &produced(operation));
+            let content = content(operation.answer.as_ref(), operation.produces);
             (
                 (*code).to_owned(),
                 json!({"description": meaning(code), "content": content}),
@@ -243,7 +212,7 @@ fn v3_operation(operation: &OpenApiOperation) -> Value {
         entry["parameters"] = operation.parameters.iter().map(v3_parameter).collect();
     }
     if let Some(body) = &operation.body {
-        entry["requestBody"] = json!({"content": content(Some(body), &consumed(operation))});
+        entry["requestBody"] = json!({"content": content(Some(body), operation.consumes)});
         if operation.body_required {
             entry["requestBody"]["required"] = json!(true);
         }
@@ -310,11 +279,13 @@ fn v2_operation(operation: &OpenApiOperation) -> Value {
         "tags": [operation.tag],
         "description": operation.description,
         "operationId": operation.id,
-        "consumes": consumed(operation),
-        "produces": produced(operation),
+        "produces": operation.produces,
         "schemes": ["https"],
         "responses": responses,
     });
+    if !operation.consumes.is_empty() {
+        entry["consumes"] = json!(operation.consumes);
+    }
     if !parameters.is_empty() {
         entry["parameters"] = parameters.into();
     }

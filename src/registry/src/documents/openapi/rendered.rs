@@ -10,7 +10,9 @@ use sha2::{Digest as _, Sha512};
 use trireme_machinery::{GroupVersion, Object};
 
 use super::{
-    merged, protobuf,
+    merged,
+    other_paths::{OTHER_PATHS, OtherPath},
+    protobuf,
     render::{self, DocumentSubject},
 };
 use crate::{
@@ -20,35 +22,6 @@ use crate::{
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-
-/// Paths outside of the groups that have a document: the path, its description, and the type of its answer.
-const OTHER_PATHS: [(&str, &str, Option<&str>); 5] = [
-    (
-        "/.well-known/openid-configuration/",
-        "get service account issuer OpenID configuration",
-        None,
-    ),
-    (
-        "/api/",
-        "get available API versions",
-        Some("io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions"),
-    ),
-    (
-        "/apis/",
-        "get available API versions",
-        Some("io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList"),
-    ),
-    (
-        "/openid/v1/jwks/",
-        "get service account issuer OpenID JSON Web Key Set",
-        None,
-    ),
-    (
-        "/version/",
-        "get the version information for this server",
-        Some("io.k8s.apimachinery.pkg.version.Info"),
-    ),
-];
 
 /// The OpenAPI documents of a set of resources.
 pub(in crate::documents) struct RenderedOpenApi {
@@ -160,12 +133,9 @@ impl Documents {
             .filter_map(|path| self.subject(path))
             .filter(|subject| !self.is_proxied(subject))
             .collect();
-        let groups_and_versions = subjects
-            .into_iter()
-            .filter(|subject| !matches!(subject, DocumentSubject::Path(..)));
         let resources: Vec<&VersionedResource> = self.versions.values().flat_map(|entry| &entry.resources).collect();
         let sources = self.sources(&resources);
-        let mut value = render::v2(&resources, &sources, &groups_and_versions.collect::<Vec<_>>());
+        let mut value = render::v2(&resources, &sources, &subjects);
         for (_, document) in proxied() {
             merged::add(&mut value, document);
         }
@@ -194,8 +164,7 @@ impl Documents {
             });
         }
         let mut others = OTHER_PATHS.iter();
-        let (path, description, answer) = others.find(|(other, ..)| other.trim_matches('/') == path)?;
-        Some(DocumentSubject::Path(path, description, *answer))
+        others.find(|other| other.document() == path).map(DocumentSubject::Path)
     }
 
     /// The resources that the document is about, and those that it names beside them because they have the same source.
@@ -228,15 +197,13 @@ impl Documents {
     fn sources(&self, resources: &[&VersionedResource]) -> render::Sources {
         let mut seen = HashSet::new();
         let mut schemas = Vec::new();
-        let mut types = Vec::new();
         for definition in resources.iter().map(|resource| &resource.definition) {
             if seen.insert(source_of(definition)) {
                 schemas.push(definition.openapi.schemas().clone());
-                types.push(definition.types.clone());
             }
         }
         schemas.push(self.openapi.schemas.clone());
-        render::Sources { schemas, types }
+        render::Sources(schemas)
     }
 
     fn openapi_hashes(&self) -> &BTreeMap<String, String> {
@@ -259,8 +226,7 @@ impl Documents {
                     None => hashes.remove(&path),
                 };
             }
-            for (path, ..) in OTHER_PATHS {
-                let path = path.trim_matches('/');
+            for path in OTHER_PATHS.iter().map(OtherPath::document) {
                 hashes.insert(path.to_owned(), self.hash(path, None, &by_source));
             }
             hashes

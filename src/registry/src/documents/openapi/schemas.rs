@@ -1,18 +1,12 @@
 //! Component schemas as each OpenAPI version wants them.
 //!
 //! They come with bare names in `$ref`. OpenAPI 2 keeps a description beside a `$ref`; OpenAPI 3 wraps the reference
-//! in `allOf`, and shows the zero values of fields that are always written as their defaults.
+//! in `allOf`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    Object,
-    schema::{Presence, Shape, StringFormat, TypeTable},
-};
+use trireme_machinery::Object;
 
 use crate::documents::VersionedResource;
 
@@ -24,7 +18,6 @@ pub(super) type Kinds = BTreeMap<String, Vec<Value>>;
 /// The kinds of all served resources, and those of the API machinery.
 pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
     let mut kinds = Kinds::new();
-    let mut group_versions = BTreeSet::new();
     for resource in resources {
         let (definition, version) = (&resource.definition, resource.version());
         let (group, name) = (&*version.group_version.group, &*version.group_version.version);
@@ -36,7 +29,6 @@ pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
             format!("{}List", version.type_name),
             vec![entry(group, name, &definition.list_kind)],
         );
-        group_versions.insert((group, name));
         for subresource in &definition.subresources {
             if let (Some(of), Some(type_name)) = (&subresource.group_version, &subresource.type_name) {
                 let entry = entry(&of.group, &of.version, &subresource.kind);
@@ -44,17 +36,25 @@ pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
             }
         }
     }
-    for kind in ["DeleteOptions", "WatchEvent"] {
-        let entries = group_versions
-            .iter()
-            .map(|(group, version)| entry(group, version, kind))
-            .collect();
-        kinds.insert(format!("{META}.{kind}"), entries);
-    }
     for kind in ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"] {
         kinds.insert(format!("{META}.{kind}"), vec![entry("", "v1", kind)]);
     }
     kinds
+}
+
+/// The kinds that every group version has, as the document of one of them lists them.
+pub(super) fn of_group_version(group: &str, version: &str) -> Kinds {
+    let core = ("", "v1");
+    let own = Some((group, version)).filter(|own| *own != core);
+    let entries = |kind: &str| {
+        let group_versions = [core].into_iter().chain(own);
+        group_versions
+            .map(|(group, version)| entry(group, version, kind))
+            .collect()
+    };
+    ["DeleteOptions", "WatchEvent"]
+        .map(|kind| (format!("{META}.{kind}"), entries(kind)))
+        .into()
 }
 
 fn entry(group: &str, version: &str, kind: &str) -> Value {
@@ -114,7 +114,7 @@ fn qualify(schema: &mut Value, root: &str) {
 }
 
 /// A component for OpenAPI 3.
-pub(super) fn v3(name: &str, mut schema: Value, kinds: &Kinds, types: &[Arc<TypeTable>]) -> Value {
+pub(super) fn v3(name: &str, mut schema: Value, kinds: &Kinds) -> Value {
     match name {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => {
             replace_type(&mut schema, json!([{"type": "string"}, {"type": "number"}]));
@@ -122,11 +122,9 @@ pub(super) fn v3(name: &str, mut schema: Value, kinds: &Kinds, types: &[Arc<Type
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => {
             replace_type(&mut schema, json!([{"type": "integer"}, {"type": "string"}]));
         }
-        _ => {
-            add_zeroes(&mut schema, name, types);
-            wrap_references(&mut schema);
-        }
+        _ => wrap_references(&mut schema),
     }
+    qualify(&mut schema, "#/components/schemas/");
     add_kinds(&mut schema, name, kinds);
     schema
 }
@@ -144,67 +142,32 @@ fn add_kinds(schema: &mut Value, name: &str, kinds: &Kinds) {
     }
 }
 
-/// Shows what Go writes for fields that were not given.
-fn add_zeroes(schema: &mut Value, name: &str, types: &[Arc<TypeTable>]) {
-    let of_name = types.iter().find_map(|table| Some(table.get(table.find(name)?)));
-    let Some(definition) = of_name else {
-        return;
-    };
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for field in definition.fields.iter() {
-        let Some(property) = properties.get_mut(&field.name).and_then(Value::as_object_mut) else {
-            continue;
-        };
-        if let Shape::List { item, .. } = &field.shape {
-            set_default(property.get_mut("items").and_then(Value::as_object_mut), zero(item));
-        }
-        if let Shape::Map { value, .. } = &field.shape {
-            set_default(
-                property.get_mut("additionalProperties").and_then(Value::as_object_mut),
-                zero(value),
-            );
-        }
-        if field.presence == Presence::Always {
-            set_default(Some(property), zero(&field.shape));
-        }
-    }
-}
-
-fn set_default(schema: Option<&mut Object>, zero: Option<Value>) {
-    if let (Some(schema), Some(zero)) = (schema, zero) {
-        schema.entry("default").or_insert(zero);
-    }
-}
-
-fn zero(shape: &Shape) -> Option<Value> {
-    match shape {
-        Shape::Struct(_) => Some(json!({})),
-        Shape::String(StringFormat::Plain) => Some(json!("")),
-        Shape::Boolean => Some(json!(false)),
-        Shape::Int32 | Shape::Int64 | Shape::Number => Some(json!(0)),
-        _ => None,
-    }
-}
-
-/// Turns `{$ref, description, default}` into `{allOf: [{$ref}], description, default}`.
+/// Puts references into `allOf` that have a description or a default beside them. The fields of types that nothing here describes
+/// have descriptions in kube-apiserver.
 fn wrap_references(schema: &mut Value) {
-    match schema {
-        Value::Object(entries) => {
-            entries.values_mut().for_each(wrap_references);
-            let Some(Value::String(name)) = entries.get("$ref") else {
-                return;
-            };
-            let reference = json!({"$ref": format!("#/components/schemas/{name}")});
-            if entries.len() == 1 {
-                *schema = reference;
-            } else {
-                entries.remove("$ref");
-                entries.insert("allOf".to_owned(), json!([reference]));
+    let Some(entries) = schema.as_object_mut() else {
+        return;
+    };
+    if let Some(Value::Object(fields)) = entries.get_mut("properties") {
+        let is_described = fields.values().any(|field| field.get("description").is_some());
+        for field in fields.values_mut() {
+            wrap_references(field);
+            if let Some(field) = field.as_object_mut().filter(|_| !is_described) {
+                wrap(field);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(wrap_references),
-        _ => {}
+    }
+    for name in ["items", "additionalProperties"] {
+        entries.get_mut(name).into_iter().for_each(wrap_references);
+    }
+    if entries.len() > 1 {
+        wrap(entries);
+    }
+}
+
+/// Puts the reference of a schema, if there is one, into `allOf`.
+fn wrap(schema: &mut Object) {
+    if let Some(name) = schema.remove("$ref") {
+        schema.insert("allOf".to_owned(), json!([{"$ref": name}]));
     }
 }
