@@ -8,7 +8,9 @@ use std::time::Duration;
 use common::{PATIENCE, turn, until};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, InstallVerdict, Jump, Observation, Where, WrongClock};
+use trireme_chaos::faults::{
+    Active, Cut, Damage, Fault, Healed, InstallVerdict, Jump, Observation, WebhookFailure, Where, WrongClock,
+};
 use trireme_chaos::world::{Part, World, WorldSettings};
 
 /// An answer from memory takes no longer.
@@ -103,6 +105,20 @@ async fn faults_of_replicas_and_their_links_bite_and_heal() {
         evidence.contains("refused to start") && evidence.contains("is damaged"),
         "{evidence}"
     );
+    all_is_well(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_that_fail_let_nothing_through() {
+    let _turn = turn().await;
+    let world = start(settings()).await;
+    for failure in WebhookFailure::ALL {
+        let healed = go_through(Fault::Webhooks(failure), &world).await;
+        let writes = healed.guarded.expect("writes were made beside them");
+        assert!(writes.attempts > 0, "{failure}");
+        let broken = [writes.let_through, writes.held_up, writes.lost].concat();
+        assert_eq!(broken, Vec::<String>::new(), "{failure}");
+    }
     all_is_well(&world).await;
 }
 

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use super::{
     INVARIANTS, Ledger,
+    access::{after_revocations, of_kind},
     liveness::{heals, installed, replica_samples},
     promise,
 };
 use crate::history::{
-    FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd, TruthEntry,
-    WatchEvent, WatchOpened, WatchRecord,
+    AccessKind, FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd,
+    TruthEntry, WatchEvent, WatchOpened, WatchRecord,
 };
 
 /// The promises of this run about which nothing was recorded, in words.
@@ -28,12 +29,13 @@ pub(super) fn missing(ledger: &Ledger<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a run is to say something about a promise. Three are about faults that few experiments have.
+/// Returns true if a run is to say something about a promise. Four are about faults that few experiments have.
 fn is_tested(history: &History, invariant: u8) -> bool {
     match invariant {
         21 => !heals(history).is_empty(),
         28 => installed(history).any(|(_, fault)| fault.planned),
         30 => installed(history).any(|(_, fault)| fault.times_only),
+        32 => installed(history).any(|(_, fault)| fault.guarded.is_some()),
         _ => true,
     }
 }
@@ -65,6 +67,10 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         17 => entries(ledger, |entry| entry.fence.as_ref().is_some_and(|stamp| !stamp.raised)),
         18 => transitions(ledger),
         21 => ops(history, |op| heals(history).iter().any(|heal| op.called >= *heal)),
+        22 => of_kind(history, AccessKind::Forbidden)
+            .filter(|(_, record)| record.code != 0)
+            .count(),
+        23 => after_revocations(history).count(),
         27 => replica_samples(history)
             .filter(|(_, sample)| sample.ready == Some(true))
             .count(),
@@ -72,8 +78,17 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         29 => replica_samples(history).filter(|(_, sample)| sample.rss > 0).count(),
         30 => during(history, |fault| fault.times_only),
         31 => ops(history, |op| op.code != 0),
+        32 => guarded(history),
         _ => 0,
     }
+}
+
+/// Writes that a webhook guards which fails.
+fn guarded(history: &History) -> usize {
+    let writes = installed(history).filter_map(|(_, fault)| fault.guarded.as_ref());
+    writes
+        .map(|writes| usize::try_from(writes.attempts).unwrap_or(usize::MAX))
+        .sum()
 }
 
 fn ops(history: &History, is_judged: impl Fn(&Op) -> bool) -> usize {

@@ -1,12 +1,19 @@
 //! Every checker is able to fail: a valid history, one planted violation, and that number alone is reported.
 
+mod access;
 mod plants;
 mod secrets;
+mod webhooks;
 
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Validity, check, generate::generate};
 use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
+
+fn all() -> impl Iterator<Item = &'static plants::Plant> {
+    let more = access::PLANTS.iter().chain(webhooks::PLANTS);
+    plants::PLANTS.iter().chain(more)
+}
 
 #[test]
 fn nothing_is_said_of_valid_histories() {
@@ -23,6 +30,15 @@ fn slow_watchers_that_slow_no_client_are_not_blamed() {
     for seed in 0..6 {
         let mut history = generate(seed);
         history.faults.push(plants::slow_watchers());
+        assert_eq!(check(&history).violations, [], "seed {seed}");
+    }
+}
+
+#[test]
+fn webhooks_that_are_endured_are_not_blamed() {
+    for seed in 0..6 {
+        let mut history = generate(seed);
+        webhooks::failing(&mut history);
         assert_eq!(check(&history).violations, [], "seed {seed}");
     }
 }
@@ -48,7 +64,7 @@ fn refusing_writes_that_the_store_cannot_take_is_ready() {
 
 #[test]
 fn every_invariant_has_a_plant() {
-    let planted: std::collections::BTreeSet<_> = plants::PLANTS.iter().map(|plant| plant.invariant).collect();
+    let planted: std::collections::BTreeSet<_> = all().map(|plant| plant.invariant).collect();
     let promised: std::collections::BTreeSet<_> = super::INVARIANTS.iter().map(|(number, _)| *number).collect();
     assert_eq!(planted, promised);
 }
@@ -57,7 +73,7 @@ fn every_invariant_has_a_plant() {
 fn every_planted_violation_is_found_and_nothing_else() {
     let mut wrong = Vec::new();
     let valid: Vec<_> = (0..6).map(generate).collect();
-    for plant in plants::PLANTS {
+    for plant in all() {
         // Some harm can only be done to one kind of run.
         for (seed, history) in (0..).zip(valid.iter().skip(usize::from(plant.planned)).step_by(2)) {
             let mut history = history.clone();

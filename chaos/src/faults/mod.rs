@@ -25,11 +25,13 @@ mod memory;
 mod mix;
 mod mount;
 mod network;
+mod observation;
 mod pause;
 mod rolling;
 mod space;
 mod storm;
 mod task;
+mod webhooks;
 
 use std::fmt;
 use std::ops::Range;
@@ -40,13 +42,15 @@ use futures_util::future::BoxFuture;
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
-use crate::history::LateWrite;
+use crate::history::{GuardedWrites, LateWrite};
 use crate::world::{Proxied, World, WorldError, WorldSettings, WorldTarget};
 
 pub use clock::{Jump, WrongClock};
 pub use consumers::NAMESPACE;
 pub use damage::Damage;
 pub use network::{Cut, Where};
+pub use observation::Observation;
+pub use webhooks::WebhookFailure;
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,6 +128,8 @@ pub enum Fault {
     CompactOften,
     /// 25: random faults, two at a time.
     Mix,
+    /// 26: webhooks fail.
+    Webhooks(WebhookFailure),
 }
 
 impl Fault {
@@ -169,6 +175,7 @@ impl Fault {
             Self::CompactOften,
             Self::Mix,
         ]);
+        all.extend(WebhookFailure::ALL.map(Self::Webhooks));
         all
     }
 
@@ -198,6 +205,7 @@ impl Fault {
             Self::RollingRestart { .. } => 22,
             Self::CompactOften => 23,
             Self::Mix => 25,
+            Self::Webhooks(_) => 26,
         }
     }
 
@@ -206,7 +214,7 @@ impl Fault {
         Duration::from_secs(match self {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
             // Of few requests, the slowest in a hundred are a matter of luck.
-            Self::PauseEtcdQuorum | Self::SlowConsumers { .. } => 8,
+            Self::PauseEtcdQuorum | Self::SlowConsumers { .. } | Self::Webhooks(_) => 8,
             Self::WallClock(wrong) => wrong.hold_s(),
             Self::KillBalancer => 3,
             Self::DeposeLeader
@@ -249,6 +257,9 @@ impl Fault {
             (Self::WallClock(_), WorldTarget::Compose) => {
                 Some("the image of a replica has no libfaketime, and that of this machine may be of another C library")
             }
+            (Self::Webhooks(_), WorldTarget::Compose) => Some(
+                "the server of the webhooks listens on the loopback of this machine, which is not that of a container",
+            ),
             _ => None,
         }
     }
@@ -299,6 +310,7 @@ impl Fault {
             Self::RollingRestart { rounds } => Ok(rolling::begin(world, *rounds)),
             Self::CompactOften => compaction::begin(world).await,
             Self::Mix => Ok(mix::begin(world, chance)),
+            Self::Webhooks(failure) => webhooks::begin(world, *failure).await,
         }
     }
 }
@@ -332,6 +344,7 @@ impl fmt::Display for Fault {
             Self::RollingRestart { rounds } => write!(f, "rolling restart, {rounds} times"),
             Self::CompactOften => f.write_str("etcd is compacted every 200 ms"),
             Self::Mix => f.write_str("random faults, two at a time"),
+            Self::Webhooks(failure) => write!(f, "{failure}"),
         }
     }
 }
@@ -346,30 +359,6 @@ pub enum InstallVerdict {
     /// It failed on the way, for this reason. The state of the world is not known: it must be restored, and the run does
     /// not count.
     Indeterminate(String),
-}
-
-/// True if a fault was seen to bite, with what was seen or missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "result", content = "evidence")]
-pub enum Observation {
-    /// It bites.
-    Seen(String),
-    /// There is no sign of it.
-    NotSeen(String),
-}
-
-impl Observation {
-    fn of(is_seen: bool, evidence: impl Into<String>) -> Self {
-        match is_seen {
-            true => Self::Seen(evidence.into()),
-            false => Self::NotSeen(evidence.into()),
-        }
-    }
-
-    /// Returns true if it bites.
-    pub fn is_seen(&self) -> bool {
-        matches!(self, Self::Seen(_))
-    }
 }
 
 /// A fault that is there. Dropping it ends what it does by itself, but heals nothing.
@@ -389,6 +378,8 @@ pub struct Healed {
     pub observed: Observation,
     /// Notes: how often, how much.
     pub notes: Vec<String>,
+    /// What came of writes beside webhooks, if the fault is about these.
+    pub guarded: Option<GuardedWrites>,
 }
 
 impl Active {
@@ -441,7 +432,12 @@ impl Active {
     pub async fn heal(mut self, world: &World) -> Result<Healed, WorldError> {
         let observed = self.observe(world).await;
         let notes = self.doing.heal(world).await?;
-        Ok(Healed { observed, notes })
+        let guarded = self.doing.guarded();
+        Ok(Healed {
+            observed,
+            notes,
+            guarded,
+        })
     }
 }
 
@@ -469,6 +465,10 @@ trait ActiveFault: fmt::Debug + Send + Sync {
         None
     }
     fn late_write(&self) -> Option<LateWrite> {
+        None
+    }
+    /// What came of writes beside webhooks, once it is healed.
+    fn guarded(&self) -> Option<GuardedWrites> {
         None
     }
     /// The time when all was the same but for the harm, if it made such a time.

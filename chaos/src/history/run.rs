@@ -47,6 +47,8 @@ pub struct PromisedLimits {
     pub ready_probe: Nanos,
     /// The time limit of a request during a planned stop (28).
     pub planned_request: Nanos,
+    /// After a binding was deleted, how long a replica may go by it (23).
+    pub revocation: Nanos,
     /// The most memory of a replica, bytes (29); 0 for no limit.
     pub rss_budget: u64,
     /// The number of more file descriptors than before the first fault a replica may hold at the end (29).
@@ -67,6 +69,7 @@ impl Default for PromisedLimits {
             ready_lag: 2 * SECOND,
             ready_probe: SECOND,
             planned_request: SECOND,
+            revocation: SECOND,
             rss_budget: 0,
             fd_slack: 50,
             watch_window: 0,
@@ -151,9 +154,25 @@ pub struct FaultRecord {
     /// It deposes a holder that writes on: at least one refused write must be counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deposes: bool,
+    /// It is webhooks that fail: what came of the writes beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarded: Option<GuardedWrites>,
     /// The write of that holder which came late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<LateWrite>,
+}
+
+/// The writes beside webhooks that fail.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardedWrites {
+    /// The number of writes that a webhook guards which fails closed.
+    pub attempts: u64,
+    /// Those of them that took effect, or were acknowledged, without its leave.
+    pub let_through: Vec<String>,
+    /// Writes that failed or took too long, though no webhook may refuse or delay them so.
+    pub held_up: Vec<String>,
+    /// Acknowledged writes that are not there.
+    pub lost: Vec<String>,
 }
 
 /// A write of a duty that was under way when its holder was stopped, and reached etcd when another one held the duty.

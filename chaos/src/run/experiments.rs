@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::faults::{Cut, Damage, Fault, Where, WrongClock};
+use crate::faults::{Cut, Damage, Fault, WebhookFailure, Where, WrongClock};
 use crate::traffic::TrafficPace;
 use crate::world::WorldTarget;
 
@@ -132,6 +132,11 @@ fn seen_once() -> Vec<Experiment> {
         Experiment::usual("slow-watchers", Fault::SlowConsumers { slow: 100, idle: 1000 }, 1),
         once("memory-limit", Fault::MemoryLimit),
         once("compact-often", Fault::CompactOften).also_in_short(),
+        // The writes beside the webhooks are timed.
+        Experiment {
+            pace: TrafficPace::Usual,
+            ..Experiment::once("failing-webhooks", WebhookFailure::ALL.map(Fault::Webhooks))
+        },
         // Another mix each time.
         Experiment {
             repeats: FEWER,
@@ -159,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn containers_have_all_faults_but_a_reload_and_wrong_clocks() {
+    fn containers_have_all_faults_but_a_reload_wrong_clocks_and_webhooks() {
         for experiment in all() {
             let name = experiment.name;
             let contained = experiment.clone().for_target(WorldTarget::Compose);
             let left_out = match name {
                 "balancer" => 1,
-                "wrong-clocks" | "clock-before-certificates" => experiment.faults.len(),
+                "wrong-clocks" | "clock-before-certificates" | "failing-webhooks" => experiment.faults.len(),
                 _ => 0,
             };
             assert_eq!(contained.left_out.len(), left_out, "{name}");

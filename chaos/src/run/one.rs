@@ -221,6 +221,7 @@ async fn hold(world: &Arc<World>, desk: &Desk, mut active: Active, mut record: F
     match healed {
         Ok(healed) => {
             record.observed = healed.observed.is_seen();
+            record.guarded.clone_from(&healed.guarded);
             record.detail = format!("{:?}; {}", healed.observed, healed.notes.join("; "));
             desk.recorder.fault(&record);
             Ok(())

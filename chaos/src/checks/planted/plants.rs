@@ -31,7 +31,7 @@ pub(super) struct Plant {
     pub(super) plant: fn(&mut History, &mut StdRng),
 }
 
-const fn plant(invariant: u8, name: &'static str, plant: fn(&mut History, &mut StdRng)) -> Plant {
+pub(super) const fn plant(invariant: u8, name: &'static str, plant: fn(&mut History, &mut StdRng)) -> Plant {
     Plant {
         name,
         invariant,
