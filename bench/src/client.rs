@@ -109,6 +109,8 @@ impl Call {
 pub(crate) struct Session {
     connection: Connection,
     authorization: Option<HeaderValue>,
+    /// The user that it acts as, if not its own.
+    acts_as: Option<HeaderValue>,
 }
 
 impl Session {
@@ -150,6 +152,15 @@ impl Session {
         Self {
             connection,
             authorization: target.authorization.clone(),
+            acts_as: None,
+        }
+    }
+
+    /// The same caller in the name of another user, whose name a header may have.
+    pub(crate) fn acting_as(self, user: &str) -> Self {
+        Self {
+            acts_as: HeaderValue::from_str(user).ok(),
+            ..self
         }
     }
 
@@ -209,6 +220,9 @@ impl Session {
             .header(USER_AGENT, AGENT);
         if let Some(authorization) = &self.authorization {
             builder = builder.header(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(user) = &self.acts_as {
+            builder = builder.header("impersonate-user", user.clone());
         }
         match &call.body {
             Some((content_type, body)) => builder

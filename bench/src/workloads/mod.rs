@@ -12,6 +12,7 @@ mod idle;
 mod list;
 mod memory;
 mod nodes;
+mod overload;
 mod protobuf;
 mod update;
 mod watch;
@@ -61,6 +62,8 @@ pub(crate) enum Workload {
     LoadConfigMaps,
     /// Definitions of custom resources, one after the other
     Definitions,
+    /// The renewal of a lease, alone and beside full lists of ten users
+    Overload,
 }
 
 /// Writers of creates, updates and deletes.
@@ -146,6 +149,7 @@ impl Bench {
             Workload::ListPeak => memory::run(self).await,
             Workload::LoadConfigMaps => create::load(self).await,
             Workload::Definitions => definitions::run(self).await,
+            Workload::Overload => overload::run(self).await,
         }
     }
 
