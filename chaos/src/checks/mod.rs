@@ -76,7 +76,7 @@ pub const INVARIANTS: [(u8, &str); 25] = [
     (31, "no client is refused that has done nothing wrong"),
     (
         32,
-        "webhooks that fail let nothing through, hold nothing up and lose nothing",
+        "webhooks and servers that fail let nothing through, hold nothing up and lose nothing",
     ),
 ];
 
