@@ -11,6 +11,7 @@
 //! | `truth.jsonl` | [`TruthRecord`] | the watcher of etcd, which does not know Trireme |
 //! | `faults.jsonl` | [`FaultRecord`] | the nemesis |
 //! | `samples.jsonl` | [`SampleRecord`] | the sampler of the replicas |
+//! | `access.jsonl` | [`AccessRecord`] | users who are no administrators |
 //!
 //! The runner is one process, so all times are [`Nanos`] of one monotonic clock and can be compared across clients.
 //! Revisions are etcd's. A resource is named by its plural, with its group if it has one: `configmaps`,
@@ -21,11 +22,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod access;
 mod files;
 mod hash;
 mod run;
 
 pub use self::{
+    access::{AccessKind, AccessRecord},
     files::{HistoryError, Recorder},
     hash::payload_hash,
     run::{
@@ -65,6 +68,8 @@ pub struct History {
     pub faults: Vec<FaultRecord>,
     /// The replicas' own statuses.
     pub samples: Vec<SampleRecord>,
+    /// Requests of users whose permissions are known.
+    pub access: Vec<AccessRecord>,
 }
 
 /// One object, whatever holds it.

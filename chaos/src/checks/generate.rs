@@ -1,6 +1,7 @@
 //! Valid histories from a seed: a store, clients, caches and watches that keep every promise, with the unknown outcomes,
 //! conflicts, hops, compactions and restarts that a real run has. What the checkers say of one must be nothing.
 
+mod access;
 mod reads;
 mod streams;
 mod system;
@@ -65,6 +66,7 @@ pub(crate) fn generate(seed: u64) -> History {
     world.finale();
     streams::watch(&mut world);
     world.samples();
+    world.access();
     world.tell_the_truth();
     world.history
 }

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use super::{
     INVARIANTS, Ledger,
+    access::{after_revocations, of_kind},
     liveness::{heals, installed, replica_samples},
     promise,
 };
 use crate::history::{
-    FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd, TruthEntry,
-    WatchEvent, WatchOpened, WatchRecord,
+    AccessKind, FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd,
+    TruthEntry, WatchEvent, WatchOpened, WatchRecord,
 };
 
 /// The promises of this run about which nothing was recorded, in words.
@@ -66,6 +67,10 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         17 => entries(ledger, |entry| entry.fence.as_ref().is_some_and(|stamp| !stamp.raised)),
         18 => transitions(ledger),
         21 => ops(history, |op| heals(history).iter().any(|heal| op.called >= *heal)),
+        22 => of_kind(history, AccessKind::Forbidden)
+            .filter(|(_, record)| record.code != 0)
+            .count(),
+        23 => after_revocations(history).count(),
         27 => replica_samples(history)
             .filter(|(_, sample)| sample.ready == Some(true))
             .count(),

@@ -8,7 +8,8 @@
 //!                ├─ snapshots     6 7 12 16      ├─ resources   15 29
 //!                │                                ├─ times       30
 //!                ├─ observations  9              ├─ opinion     5 8, by another project's algorithm
-//!                └─ streams       10 … 15        └─ answers     31
+//!                ├─ streams       10 … 15        ├─ answers     31
+//!                                                └─ access      22 23
 //! ```
 //! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a
 //! search. What an unknown outcome means is decided by etcd's own history: the write is there or it is not. Where that
@@ -17,6 +18,7 @@
 //! Which invariant has which number: [`INVARIANTS`]. A violation is reported under one number, that of the promise whose
 //! breach explains it best; the tests in `planted` break each promise once and expect that number alone.
 
+mod access;
 mod answers;
 mod fencing;
 mod inputs;
@@ -49,7 +51,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// The invariants: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 25] = [
+pub const INVARIANTS: [(u8, &str); 27] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -69,6 +71,8 @@ pub const INVARIANTS: [(u8, &str); 25] = [
     (17, "a deposed holder has no effect"),
     (18, "a duty's write takes effect once, and leases change hands in order"),
     (21, "everything works again soon after a heal"),
+    (22, "no client is allowed what the policy does not allow"),
+    (23, "a revoked permission is gone within a second"),
     (27, "/readyz is true"),
     (28, "a planned stop loses nothing"),
     (29, "resources are bounded"),
@@ -102,6 +106,8 @@ pub enum Evidence {
     Fault(usize),
     /// Of [`History::samples`].
     Sample(usize),
+    /// Of [`History::access`].
+    Access(usize),
 }
 
 /// A broken promise.
@@ -161,6 +167,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(times::check(history));
     violations.extend(opinion::check(&ledger));
     violations.extend(answers::check(history));
+    violations.extend(access::check(history));
     violations.extend(webhooks::check(history));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);

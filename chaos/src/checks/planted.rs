@@ -1,5 +1,6 @@
 //! Every checker is able to fail: a valid history, one planted violation, and that number alone is reported.
 
+mod access;
 mod plants;
 mod secrets;
 mod webhooks;
@@ -10,7 +11,8 @@ use super::{Validity, check, generate::generate};
 use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
 
 fn all() -> impl Iterator<Item = &'static plants::Plant> {
-    plants::PLANTS.iter().chain(webhooks::PLANTS)
+    let more = access::PLANTS.iter().chain(webhooks::PLANTS);
+    plants::PLANTS.iter().chain(more)
 }
 
 #[test]

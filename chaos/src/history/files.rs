@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CacheRecord, FaultRecord, History, Op, Run, SampleRecord, TruthRecord, WatchRecord};
+use super::{AccessRecord, CacheRecord, FaultRecord, History, Op, Run, SampleRecord, TruthRecord, WatchRecord};
 
 const RUN: &str = "run.json";
 const OPS: &str = "ops.jsonl";
@@ -18,6 +18,7 @@ const CACHES: &str = "caches.jsonl";
 const TRUTH: &str = "truth.jsonl";
 const FAULTS: &str = "faults.jsonl";
 const SAMPLES: &str = "samples.jsonl";
+const ACCESS: &str = "access.jsonl";
 
 /// The reason that a history could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,7 @@ pub struct Recorder {
     truth: HistoryFile,
     faults: HistoryFile,
     samples: HistoryFile,
+    access: HistoryFile,
 }
 
 impl Recorder {
@@ -65,6 +67,7 @@ impl Recorder {
             truth: lines(TRUTH)?,
             faults: lines(FAULTS)?,
             samples: lines(SAMPLES)?,
+            access: lines(ACCESS)?,
         })
     }
 
@@ -109,6 +112,11 @@ impl Recorder {
         self.samples.append(record);
     }
 
+    /// Records a request of a user whose permissions are known.
+    pub fn access(&self, record: &AccessRecord) {
+        self.access.append(record);
+    }
+
     /// Writes out what is still held back.
     ///
     /// # Errors
@@ -121,6 +129,7 @@ impl Recorder {
             self.truth,
             self.faults,
             self.samples,
+            self.access,
         ];
         all.into_iter().try_for_each(HistoryFile::finish)
     }
@@ -181,6 +190,7 @@ impl History {
             truth: read_lines(dir.join(TRUTH))?,
             faults: read_lines(dir.join(FAULTS))?,
             samples: read_lines(dir.join(SAMPLES))?,
+            access: read_lines(dir.join(ACCESS))?,
         })
     }
 
@@ -197,6 +207,7 @@ impl History {
         self.truth.iter().for_each(|record| recorder.truth(record));
         self.faults.iter().for_each(|record| recorder.fault(record));
         self.samples.iter().for_each(|record| recorder.sample(record));
+        self.access.iter().for_each(|record| recorder.access(record));
         recorder.finish()
     }
 }

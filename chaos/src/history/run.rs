@@ -47,6 +47,8 @@ pub struct PromisedLimits {
     pub ready_probe: Nanos,
     /// The time limit of a request during a planned stop (28).
     pub planned_request: Nanos,
+    /// After a binding was deleted, how long a replica may go by it (23).
+    pub revocation: Nanos,
     /// The most memory of a replica, bytes (29); 0 for no limit.
     pub rss_budget: u64,
     /// The number of more file descriptors than before the first fault a replica may hold at the end (29).
@@ -67,6 +69,7 @@ impl Default for PromisedLimits {
             ready_lag: 2 * SECOND,
             ready_probe: SECOND,
             planned_request: SECOND,
+            revocation: SECOND,
             rss_budget: 0,
             fd_slack: 50,
             watch_window: 0,

@@ -6,12 +6,14 @@
 //!  clients ───── one a replica ─────────────────────────► replicas
 //!  candidates ── 3, one election by a Lease ─────────────► balancer
 //!  readers ───── of what is in memory only ────────────► both
+//!  users ─────── who are no administrators ──────────────► replicas      one record a request
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
 //!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
 //! ```
 //!
 //! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
 
+mod access;
 mod cached;
 mod candidate;
 mod client;
@@ -162,6 +164,7 @@ impl Traffic {
             let call = Call::with_body(Method::POST, "/api/v1/namespaces", "application/json", body.to_string());
             insist(async || created(&caller.call(&call).await)).await?;
         }
+        access::prepare(&mut caller).await?;
         let mut asker = Asker::new(
             desk.clone(),
             "setup".to_owned(),
@@ -218,6 +221,11 @@ impl Traffic {
             let asker = asker(desk, format!("probe-{replica}"), Purpose::Probe, address, number);
             writers.spawn(watchdog::probe(asker, probed(replica), next()));
         }
+        for address in &addresses.replicas {
+            writers.spawn(access::matrix(desk.clone(), address.clone(), next()));
+            writers.spawn(access::revocable(desk.clone(), address.clone()));
+        }
+        writers.spawn(access::grant_and_revoke(desk.clone(), addresses.balancer.clone()));
         Self { writers, watchers }
     }
 

@@ -60,6 +60,17 @@ impl Address {
         })
     }
 
+    /// The same address, for the user of another token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        let mut authorization =
+            HeaderValue::from_str(&format!("Bearer {token}")).expect("tokens of a world are letters");
+        authorization.set_sensitive(true);
+        Self {
+            authorization,
+            ..self.clone()
+        }
+    }
+
     /// The same address, for a reader whose kernel holds so little for it that the server notices how slow it is.
     pub(crate) fn with_small_buffer(&self, bytes: u32) -> Self {
         Self {

@@ -51,7 +51,7 @@ pub use etcd::EtcdStatus;
 pub use facts::PartVitals;
 pub(crate) use facts::{FENCES, total};
 pub use links::LinkId;
-pub use pki::{ADMIN_TOKEN, USER_TOKEN};
+pub use pki::{ACCESS_USERS, ADMIN_TOKEN, REVOCABLE, USER_TOKEN, access_token};
 pub use probe::Probe;
 pub use settings::{Proxied, WorldSettings, WorldTarget};
 pub use wall_clock::WallClock;

@@ -16,8 +16,29 @@ use super::WorldError;
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// Token of the user `alice` in the group `dev`, who may nothing but what the test gives her.
 pub const USER_TOKEN: &str = "user-token";
-/// A token file with both.
-pub(super) const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
+/// The number of users `access-0`, `access-1`, …, who may what the test gives them.
+pub const ACCESS_USERS: usize = 20;
+/// The user whose permission comes and goes.
+pub const REVOCABLE: &str = "access-revocable";
+
+/// The token of one of these users.
+pub fn access_token(user: &str) -> String {
+    format!("{user}-token")
+}
+
+/// A token file with all of them.
+pub(super) fn token_file() -> String {
+    let named = [
+        (ADMIN_TOKEN, "admin", "\"system:masters\""),
+        (USER_TOKEN, "alice", "dev"),
+    ];
+    let line = |token: &str, user: &str, groups: &str| format!("{token},{user},{user}-uid,{groups}\n");
+    let numbered = (0..ACCESS_USERS).map(|user| format!("access-{user}"));
+    let access = numbered.chain([REVOCABLE.to_owned()]);
+    let mut file: String = named.map(|(token, user, groups)| line(token, user, groups)).concat();
+    file.extend(access.map(|user| line(&access_token(&user), &user, "access")));
+    file
+}
 
 /// The time before now at which young certificates begin.
 const BACKDATED: Duration = Duration::from_secs(3600);
@@ -61,7 +82,7 @@ impl WorldPki {
             issuer: Issuer::new(params, key),
         };
         pki.write("ca.crt", &pki.ca_pem)?;
-        pki.write("tokens.csv", TOKENS)?;
+        pki.write("tokens.csv", &token_file())?;
         Ok(pki)
     }
 

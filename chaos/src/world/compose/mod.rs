@@ -28,7 +28,7 @@ use super::build::check_programs;
 use super::container::{Container, Engine};
 use super::etcd::Member;
 use super::links::{LinkId, Links};
-use super::pki::TOKENS;
+use super::pki::token_file;
 use super::process::Process;
 use super::replica::WorldReplica;
 use super::run_dir::RunDir;
@@ -56,7 +56,7 @@ pub(super) async fn prepare(settings: WorldSettings) -> Result<World, WorldError
         plan,
         replicas: REPLICAS,
         members: MEMBERS,
-        tokens: dir.write("tokens.csv", TOKENS)?,
+        tokens: dir.write("tokens.csv", &token_file())?,
         server_flags: &settings.server_flags,
         etcd_flags: &settings.etcd_flags,
         ways_to_etcd: ways_to_etcd(&settings, &plan, &mut links)?,
