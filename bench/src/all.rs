@@ -17,7 +17,7 @@ use crate::workloads::{Bench, Workload, mib};
 
 /// The workloads run against one server with pods. Memory comes first, before what others leave behind in the allocator
 /// can hide growth.
-const ORDER: [Workload; 9] = [
+const ORDER: [Workload; 11] = [
     Workload::IdleWatch,
     Workload::ListPeak,
     Workload::Get,
@@ -27,6 +27,9 @@ const ORDER: [Workload; 9] = [
     Workload::Contended,
     Workload::Watch,
     Workload::NodeWatch,
+    Workload::Apply,
+    // Last, as the server keeps what it has encoded.
+    Workload::Protobuf,
 ];
 
 /// The server to run all workloads against.

@@ -10,8 +10,13 @@ use trireme_http::client::{
 use crate::failure::Failure;
 use crate::target::ServerTarget;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The media type of objects as JSON.
+pub(crate) const JSON_TYPE: &str = "application/json";
+/// The media type of objects as protobuf.
+pub(crate) const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
+const JSON: HeaderValue = HeaderValue::from_static(JSON_TYPE);
 const MERGE_PATCH: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
+const APPLY_PATCH: HeaderValue = HeaderValue::from_static("application/apply-patch+yaml");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme-bench/", env!("CARGO_PKG_VERSION")));
 /// The HTTP/2 stream window of Go's client.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
@@ -53,6 +58,11 @@ impl Call {
     /// `PATCH` with a JSON merge patch.
     pub(crate) fn merge_patch(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::new(Method::PATCH, path, Some((MERGE_PATCH, body.into())))
+    }
+
+    /// `PATCH` that applies a JSON object.
+    pub(crate) fn apply(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::PATCH, path, Some((APPLY_PATCH, body.into())))
     }
 
     fn new(method: Method, path: impl Into<String>, body: Option<(HeaderValue, Bytes)>) -> Self {

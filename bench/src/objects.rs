@@ -99,9 +99,29 @@ pub(crate) fn pod_on(name: &str, app: &str, node: &str) -> Bytes {
     Bytes::from(object.to_string())
 }
 
+/// A Deployment whose template makes such pods.
+pub(crate) fn deployment(name: &str, turn: u64) -> Bytes {
+    let object = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"app": name}, "annotations": {TURN: turn_text(turn)}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name, "tier": "backend"}}, "spec": template_spec()},
+        },
+    });
+    Bytes::from(object.to_string())
+}
+
 fn pod_spec(node: &str) -> Value {
+    let mut spec = template_spec();
+    spec["nodeName"] = node.into();
+    spec
+}
+
+fn template_spec() -> Value {
     json!({
-        "nodeName": node,
         "serviceAccountName": "default",
         "automountServiceAccountToken": false,
         "terminationGracePeriodSeconds": 45,

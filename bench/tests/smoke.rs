@@ -35,6 +35,11 @@ const ROWS: &[&str] = &[
     "patch of a pod that none of 5 watchers",
     "open a watch of one node, 20 in all",
     "patch of a pod that none of 20 watchers",
+    "apply configmap 1 KiB",
+    "apply deployment",
+    "list pods as protobuf, all, rv unset, the first",
+    "list pods as protobuf, all, rv unset",
+    "get pod as protobuf, rv unset",
     "create 100 configmaps",
     "install a definition, 5 one after the other",
 ];
@@ -63,7 +68,14 @@ const FIGURES: &[&str] = &[
 ];
 
 /// The start of the rows that have a floor.
-const READS: &[&str] = &["get pod,", "list pods, all, rv", "list pods, pages", "list pods, by"];
+const READS: &[&str] = &[
+    "get pod,",
+    "get pod as",
+    "list pods, all, rv",
+    "list pods, pages",
+    "list pods, by",
+    "list pods as",
+];
 
 fn bench() -> Command {
     Command::new(env!("CARGO_BIN_EXE_trireme-bench"))

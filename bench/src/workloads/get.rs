@@ -4,7 +4,7 @@ use memchr::memmem;
 use trireme_http::client::StatusCode;
 
 use super::{Bench, READERS};
-use crate::client::{Call, Session};
+use crate::client::{Call, JSON_TYPE, Session};
 use crate::failure::Failure;
 use crate::measure::{LoadOperation, drive};
 use crate::objects;
@@ -13,13 +13,14 @@ struct GetLoad {
     session: Session,
     collection: String,
     query: &'static str,
+    media_type: &'static str,
     pods: u64,
 }
 
 impl GetLoad {
     fn call(&self, number: u64) -> Call {
         let name = objects::pod_name(number % self.pods);
-        Call::get(format!("{}/{name}{}", self.collection, self.query))
+        Call::get(format!("{}/{name}{}", self.collection, self.query)).accepting(self.media_type)
     }
 }
 
@@ -36,21 +37,31 @@ impl LoadOperation for GetLoad {
 
 pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     bench.ensure_pods().await?;
-    for (how, query) in [("rv unset", ""), ("rv=0", "?resourceVersion=0")] {
-        let sessions = bench.sessions(READERS).await?;
-        let callers = sessions.into_iter().map(|session| GetLoad {
-            session,
-            collection: bench.path("pods"),
-            query,
-            pods: bench.sizes.pods,
-        });
-        let mut callers: Vec<_> = callers.collect();
-        let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
-        let sample = callers[0].call(0);
-        let body = callers[0].session.expect(&sample, StatusCode::OK).await?;
-        let row = bench.row(format!("get pod, {how}, 64 at once"), &measured)?;
-        bench.remember(READERS, body);
-        bench.report.row(row);
-    }
+    measure(bench, "get pod, rv unset, 64 at once", "", JSON_TYPE).await?;
+    measure(bench, "get pod, rv=0, 64 at once", "?resourceVersion=0", JSON_TYPE).await
+}
+
+/// Measures gets of all pods, one after the other, as a row of the report.
+pub(super) async fn measure(
+    bench: &mut Bench,
+    name: &str,
+    query: &'static str,
+    media_type: &'static str,
+) -> Result<(), Failure> {
+    let sessions = bench.sessions(READERS).await?;
+    let callers = sessions.into_iter().map(|session| GetLoad {
+        session,
+        collection: bench.path("pods"),
+        query,
+        media_type,
+        pods: bench.sizes.pods,
+    });
+    let mut callers: Vec<_> = callers.collect();
+    let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
+    let sample = callers[0].call(0);
+    let body = callers[0].session.expect(&sample, StatusCode::OK).await?;
+    let row = bench.row(name, &measured)?;
+    bench.remember(READERS, body);
+    bench.report.row(row);
     Ok(())
 }

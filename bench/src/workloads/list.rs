@@ -5,9 +5,9 @@ use memchr::memmem;
 use trireme_http::client::StatusCode;
 
 use super::Bench;
-use crate::client::{Call, Session};
+use crate::client::{Call, JSON_TYPE, PROTOBUF_TYPE, Session};
 use crate::failure::Failure;
-use crate::measure::{LoadOperation, drive};
+use crate::measure::{Limit, LoadOperation, drive};
 use crate::objects::{POD_GROUPS, POD_PREFIX};
 
 /// Counts how often a needle occurs in a stream of pieces, also across their borders.
@@ -18,10 +18,14 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// For the names of objects with this prefix.
+    /// For the names of objects with this prefix, in JSON.
     pub(super) fn of_names(prefix: &str) -> Self {
+        Self::of(format!("\"name\":\"{prefix}"))
+    }
+
+    fn of(needle: impl Into<Vec<u8>>) -> Self {
         Self {
-            needle: format!("\"name\":\"{prefix}").into_bytes(),
+            needle: needle.into(),
             border: Vec::new(),
             count: 0,
         }
@@ -50,6 +54,7 @@ struct Listing {
     name: &'static str,
     query: &'static str,
     limit: Option<u64>,
+    media_type: &'static str,
     items: u64,
     at_once: usize,
 }
@@ -76,13 +81,21 @@ impl ListLoad<'_> {
             Some(token) => format!("{path}&continue={token}"),
             None => format!("{path}{}", self.version),
         })
+        .accepting(self.listing.media_type)
+    }
+
+    fn counter(&self) -> Counter {
+        match self.listing.media_type {
+            PROTOBUF_TYPE => Counter::of(POD_PREFIX),
+            _ => Counter::of_names(POD_PREFIX),
+        }
     }
 }
 
 impl LoadOperation for ListLoad<'_> {
     async fn once(&mut self, _: u64) -> Result<u64, Failure> {
         let call = self.call();
-        let mut counter = Counter::of_names(POD_PREFIX);
+        let mut counter = self.counter();
         let mut head = BytesMut::new();
         let paged = self.listing.limit.is_some();
         let bytes = self.session.stream(&call, StatusCode::OK, |piece| {
@@ -122,25 +135,51 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     bench.ensure_pods().await?;
     for listing in listings(bench.sizes.pods) {
         for (how, version) in [("rv unset", ""), ("rv=0", "&resourceVersion=0")] {
-            let sessions = bench.sessions(listing.at_once).await?;
-            let callers = sessions.into_iter().map(|session| ListLoad {
-                session,
-                collection: bench.path("pods"),
-                listing: &listing,
-                version,
-                next_page: None,
-                seen: 0,
-            });
-            let mut callers: Vec<_> = callers.collect();
-            let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
-            callers[0].next_page = None;
-            let sample = callers[0].call();
-            let body: Bytes = callers[0].session.expect(&sample, StatusCode::OK).await?;
-            let row = bench.row(format!("list pods, {}, {how}", listing.name), &measured)?;
-            bench.remember(listing.at_once, body);
-            bench.report.row(row);
+            let name = format!("list pods, {}, {how}", listing.name);
+            measure(bench, &name, &listing, version, bench.window()).await?;
         }
     }
+    Ok(())
+}
+
+/// Measures lists of all pods as protobuf: the first, for which every pod is encoded, and those after it.
+pub(super) async fn measure_protobuf(bench: &mut Bench) -> Result<(), Failure> {
+    let [all, ..] = listings(bench.sizes.pods);
+    let all = Listing {
+        media_type: PROTOBUF_TYPE,
+        at_once: 1,
+        ..all
+    };
+    let name = "list pods as protobuf, all, rv unset, the first";
+    measure(bench, name, &all, "", Limit::Times(1)).await?;
+    let all = Listing { at_once: 2, ..all };
+    measure(bench, "list pods as protobuf, all, rv unset", &all, "", bench.window()).await
+}
+
+async fn measure(
+    bench: &mut Bench,
+    name: &str,
+    listing: &Listing,
+    version: &'static str,
+    limit: Limit,
+) -> Result<(), Failure> {
+    let sessions = bench.sessions(listing.at_once).await?;
+    let callers = sessions.into_iter().map(|session| ListLoad {
+        session,
+        collection: bench.path("pods"),
+        listing,
+        version,
+        next_page: None,
+        seen: 0,
+    });
+    let mut callers: Vec<_> = callers.collect();
+    let measured = drive(bench.target.pid, limit, &mut callers).await?;
+    callers[0].next_page = None;
+    let sample = callers[0].call();
+    let body: Bytes = callers[0].session.expect(&sample, StatusCode::OK).await?;
+    let row = bench.row(name, &measured)?;
+    bench.remember(listing.at_once, body);
+    bench.report.row(row);
     Ok(())
 }
 
@@ -151,6 +190,7 @@ fn listings(pods: u64) -> [Listing; 4] {
         name,
         query,
         limit,
+        media_type: JSON_TYPE,
         items,
         at_once,
     };

@@ -3,6 +3,7 @@
 //! Every one makes its rows of the report, and checks the answers it measures: a wrong status, a missing item, a lost
 //! update, a gap or a duplicate of a watch ends the run.
 
+mod apply;
 mod contended;
 mod create;
 mod definitions;
@@ -11,6 +12,7 @@ mod idle;
 mod list;
 mod memory;
 mod nodes;
+mod protobuf;
 mod update;
 mod watch;
 mod watcher;
@@ -41,6 +43,10 @@ pub(crate) enum Workload {
     List,
     /// PUT and merge patch of config maps and pods, and deletes, 16 at once
     Update,
+    /// Server-side apply of config maps and deployments, 16 at once
+    Apply,
+    /// Pods as protobuf: lists, of which the first encodes them, and gets
+    Protobuf,
     /// Four writers of one object: GET and PUT with retries, then merge patches
     Contended,
     /// Events of changing config maps to many watchers: latency, gaps, duplicates, CPU per event
@@ -131,6 +137,8 @@ impl Bench {
             Workload::Get => get::run(self).await,
             Workload::List => list::run(self).await,
             Workload::Update => update::run(self).await,
+            Workload::Apply => apply::run(self).await,
+            Workload::Protobuf => protobuf::run(self).await,
             Workload::Contended => contended::run(self).await,
             Workload::Watch => watch::run(self).await,
             Workload::NodeWatch => nodes::run(self).await,
