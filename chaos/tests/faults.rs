@@ -119,6 +119,10 @@ async fn webhooks_that_fail_let_nothing_through() {
         let broken = [writes.let_through, writes.held_up, writes.lost].concat();
         assert_eq!(broken, Vec::<String>::new(), "{failure}");
     }
+    let healed = go_through(Fault::ServersGone, &world).await;
+    let writes = healed.guarded.expect("requests were made beside them");
+    let broken = [writes.let_through, writes.held_up, writes.lost].concat();
+    assert_eq!(broken, Vec::<String>::new(), "servers are gone");
     all_is_well(&world).await;
 }
 

@@ -80,7 +80,7 @@ pub const INVARIANTS: [(u8, &str); 27] = [
     (31, "no client is refused that has done nothing wrong"),
     (
         32,
-        "webhooks that fail let nothing through, hold nothing up and lose nothing",
+        "webhooks and servers that fail let nothing through, hold nothing up and lose nothing",
     ),
 ];
 

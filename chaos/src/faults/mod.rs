@@ -28,6 +28,7 @@ mod network;
 mod observation;
 mod pause;
 mod rolling;
+mod servers;
 mod space;
 mod storm;
 mod task;
@@ -49,7 +50,7 @@ pub use clock::{Jump, WrongClock};
 pub use consumers::NAMESPACE;
 pub use damage::Damage;
 pub use network::{Cut, Where};
-pub use observation::Observation;
+pub use observation::{Healed, Observation};
 pub use webhooks::WebhookFailure;
 
 /// Something that goes wrong.
@@ -130,6 +131,8 @@ pub enum Fault {
     Mix,
     /// 26: webhooks fail.
     Webhooks(WebhookFailure),
+    /// 27: a conversion webhook and an aggregated API server are gone.
+    ServersGone,
 }
 
 impl Fault {
@@ -176,6 +179,7 @@ impl Fault {
             Self::Mix,
         ]);
         all.extend(WebhookFailure::ALL.map(Self::Webhooks));
+        all.push(Self::ServersGone);
         all
     }
 
@@ -206,6 +210,7 @@ impl Fault {
             Self::CompactOften => 23,
             Self::Mix => 25,
             Self::Webhooks(_) => 26,
+            Self::ServersGone => 27,
         }
     }
 
@@ -257,7 +262,7 @@ impl Fault {
             (Self::WallClock(_), WorldTarget::Compose) => {
                 Some("the image of a replica has no libfaketime, and that of this machine may be of another C library")
             }
-            (Self::Webhooks(_), WorldTarget::Compose) => Some(
+            (Self::Webhooks(_) | Self::ServersGone, WorldTarget::Compose) => Some(
                 "the server of the webhooks listens on the loopback of this machine, which is not that of a container",
             ),
             _ => None,
@@ -311,6 +316,7 @@ impl Fault {
             Self::CompactOften => compaction::begin(world).await,
             Self::Mix => Ok(mix::begin(world, chance)),
             Self::Webhooks(failure) => webhooks::begin(world, *failure).await,
+            Self::ServersGone => servers::begin(world).await,
         }
     }
 }
@@ -345,6 +351,7 @@ impl fmt::Display for Fault {
             Self::CompactOften => f.write_str("etcd is compacted every 200 ms"),
             Self::Mix => f.write_str("random faults, two at a time"),
             Self::Webhooks(failure) => write!(f, "{failure}"),
+            Self::ServersGone => f.write_str("a conversion webhook and an aggregated server are gone"),
         }
     }
 }
@@ -369,17 +376,6 @@ pub struct Active {
     /// The first time that it was seen to bite counts: a killed leader has a successor only after a while.
     seen: Option<Observation>,
     doing: Box<dyn ActiveFault>,
-}
-
-/// The result of a fault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Healed {
-    /// True if it bit.
-    pub observed: Observation,
-    /// Notes: how often, how much.
-    pub notes: Vec<String>,
-    /// What came of writes beside webhooks, if the fault is about these.
-    pub guarded: Option<GuardedWrites>,
 }
 
 impl Active {

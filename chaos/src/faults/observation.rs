@@ -1,6 +1,8 @@
-//! The proof that a fault bites.
+//! The proof that a fault bites, and what came of it.
 
 use serde::{Deserialize, Serialize};
+
+use crate::history::GuardedWrites;
 
 /// True if a fault was seen to bite, with what was seen or missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,4 +26,15 @@ impl Observation {
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Seen(_))
     }
+}
+
+/// The result of a fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Healed {
+    /// True if it bit.
+    pub observed: Observation,
+    /// Notes: how often, how much.
+    pub notes: Vec<String>,
+    /// What came of writes beside webhooks, if the fault is about these.
+    pub guarded: Option<GuardedWrites>,
 }

@@ -76,7 +76,7 @@ impl fmt::Display for WebhookFailure {
 
 /// The outcomes of the writes.
 #[derive(Debug, Default)]
-struct Outcomes {
+struct WriteOutcomes {
     /// Writes that were acknowledged, by resource.
     acknowledged: BTreeMap<&'static str, BTreeSet<String>>,
     attempts: u64,
@@ -87,7 +87,7 @@ struct Outcomes {
 struct FailingWebhooks {
     failure: WebhookFailure,
     receiver: Arc<Mutex<Option<Receiver>>>,
-    outcomes: Arc<Mutex<Outcomes>>,
+    outcomes: Arc<Mutex<WriteOutcomes>>,
     writer: Task<()>,
     turns: Task<()>,
     guarded: Option<GuardedWrites>,
@@ -117,7 +117,7 @@ pub(super) async fn begin(world: &World, failure: WebhookFailure) -> Result<Box<
     until_asked(world).await?;
     let receiver = Arc::new(Mutex::new(Some(receiver)));
     fail(&receiver, failure);
-    let outcomes = Arc::<Mutex<Outcomes>>::default();
+    let outcomes = Arc::<Mutex<WriteOutcomes>>::default();
     let (shared, turned) = (Arc::clone(&outcomes), Arc::clone(&receiver));
     Ok(Box::new(FailingWebhooks {
         failure,
@@ -223,7 +223,7 @@ async fn write(
     probe: Probe,
     address: SocketAddr,
     failure: WebhookFailure,
-    outcomes: Arc<Mutex<Outcomes>>,
+    outcomes: Arc<Mutex<WriteOutcomes>>,
     mut stop: Stop,
 ) {
     let mut number = 0;
@@ -243,7 +243,7 @@ async fn write(
     }
 }
 
-impl Outcomes {
+impl WriteOutcomes {
     fn note(
         &mut self,
         resource: &'static str,

@@ -162,12 +162,12 @@ pub struct FaultRecord {
     pub late: Option<LateWrite>,
 }
 
-/// The writes beside webhooks that fail.
+/// The requests beside webhooks and servers that fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardedWrites {
-    /// The number of writes that a webhook guards which fails closed.
+    /// The number of writes that a webhook guards which fails closed, or of requests that nothing can answer.
     pub attempts: u64,
-    /// Those of them that took effect, or were acknowledged, without its leave.
+    /// Those of them that took effect or were answered all the same.
     pub let_through: Vec<String>,
     /// Writes that failed or took too long, though no webhook may refuse or delay them so.
     pub held_up: Vec<String>,

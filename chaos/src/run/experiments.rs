@@ -137,6 +137,10 @@ fn seen_once() -> Vec<Experiment> {
             pace: TrafficPace::Usual,
             ..Experiment::once("failing-webhooks", WebhookFailure::ALL.map(Fault::Webhooks))
         },
+        Experiment {
+            pace: TrafficPace::Usual,
+            ..once("servers-gone", Fault::ServersGone)
+        },
         // Another mix each time.
         Experiment {
             repeats: FEWER,
@@ -170,7 +174,9 @@ mod tests {
             let contained = experiment.clone().for_target(WorldTarget::Compose);
             let left_out = match name {
                 "balancer" => 1,
-                "wrong-clocks" | "clock-before-certificates" | "failing-webhooks" => experiment.faults.len(),
+                "wrong-clocks" | "clock-before-certificates" | "failing-webhooks" | "servers-gone" => {
+                    experiment.faults.len()
+                }
                 _ => 0,
             };
             assert_eq!(contained.left_out.len(), left_out, "{name}");
