@@ -5,7 +5,7 @@
 //! | `400 BadRequest` | is a `Status` with this code and reason |
 //! | `201 ok` | is JSON or YAML and no failure |
 //! | `404 text` | is plain text |
-//! | `400 bare` | has this code and no body: the HTTP layer refused it, or it answers HEAD |
+//! | `400 bare` | has this code and no body: the HTTP layer refused it, it answers HEAD, or an OpenAPI document is not there |
 //! | `closed` | does not come, the connection is closed: HTTP allows no answer |
 //!
 //! The text after `|` is part of the message, or of the body and the `Warning` headers if there is no message.

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+const KINDS: &str = "x-kubernetes-group-version-kind";
 const IN_EVERY_VERSION: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 /// A scheme of Kubernetes.
@@ -59,7 +60,7 @@ pub(super) fn add(definition: &mut Value, name: &str, scheme: Scheme) {
         return;
     }
     let known = |group: &&str| scheme == Scheme::Server || !OF_SERVER.contains(group);
-    definition["x-kubernetes-group-version-kind"] = GROUP_VERSIONS
+    definition[KINDS] = GROUP_VERSIONS
         .iter()
         .filter(|(group, _)| known(group))
         .flat_map(|(group, versions)| versions.iter().map(move |version| (group, version)))
