@@ -13,6 +13,7 @@ use trireme_chaos::faults::{
 };
 use trireme_chaos::world::{Part, World, WorldSettings};
 
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// An answer from memory takes no longer.
 const SHORT: Duration = Duration::from_secs(2);
 
@@ -35,10 +36,19 @@ async fn install(fault: &Fault, world: &Arc<World>) -> Active {
 async fn go_through(fault: Fault, world: &Arc<World>) -> Healed {
     let mut active = install(&fault, world).await;
     active.done().await;
-    until(&format!("{fault} bites"), async || {
-        active.observe(world).await.is_seen()
-    })
-    .await;
+    let mut last = None;
+    let bites = async {
+        loop {
+            let observed = active.observe(world).await;
+            if observed.is_seen() {
+                return;
+            }
+            last = Some(observed);
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let bites = tokio::time::timeout(PATIENCE, bites).await;
+    assert!(bites.is_ok(), "{fault}: not within {PATIENCE:?}, at last {last:?}");
     active
         .heal(world)
         .await
