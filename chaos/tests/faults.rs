@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PATIENCE, turn, until};
+use common::{PATIENCE, comes_in_time, turn, until};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use trireme_chaos::faults::{
@@ -13,7 +13,6 @@ use trireme_chaos::faults::{
 };
 use trireme_chaos::world::{Part, World, WorldSettings};
 
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// An answer from memory takes no longer.
 const SHORT: Duration = Duration::from_secs(2);
 
@@ -56,12 +55,7 @@ async fn go_through_in_the_end(fault: Fault, world: &Arc<World>) -> Healed {
 async fn try_once(fault: &Fault, world: &Arc<World>) -> (Healed, bool) {
     let mut active = install(fault, world).await;
     active.done().await;
-    let bites = async {
-        while !active.observe(world).await.is_seen() {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    };
-    let bites = tokio::time::timeout(PATIENCE, bites).await.is_ok();
+    let bites = comes_in_time(async || active.observe(world).await.is_seen()).await;
     let healed = active.heal(world).await;
     (healed.unwrap_or_else(|error| panic!("{fault}: {error}")), bites)
 }

@@ -463,7 +463,7 @@ trait ActiveFault: fmt::Debug + Send + Sync {
     fn late_write(&self) -> Option<LateWrite> {
         None
     }
-    /// What came of writes beside webhooks, once it is healed.
+    /// The outcome of the writes that were made beside it, once it is healed.
     fn guarded(&self) -> Option<GuardedWrites> {
         None
     }

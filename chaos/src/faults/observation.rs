@@ -35,6 +35,6 @@ pub struct Healed {
     pub observed: Observation,
     /// Notes: how often, how much.
     pub notes: Vec<String>,
-    /// What came of writes beside webhooks, if the fault is about these.
+    /// The outcome of the writes that were made beside failing webhooks or servers, if the fault is about these.
     pub guarded: Option<GuardedWrites>,
 }

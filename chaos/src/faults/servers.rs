@@ -31,7 +31,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const AT_MOST: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(10);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
-/// So many refusals show that the fault bites.
+/// The number of refusals after which the fault counts as seen.
 const LEAST_REFUSED: u64 = 5;
 
 /// The outcomes of the requests.

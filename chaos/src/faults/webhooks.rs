@@ -40,7 +40,7 @@ const WRITE_PERIOD: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(10);
 const ACTIVE_PATIENCE: Duration = Duration::from_secs(30);
-/// So many refusals show that the fault bites.
+/// The number of refusals after which the fault counts as seen.
 const LEAST_REFUSED: u64 = 5;
 
 /// The way in which webhooks fail.

@@ -14,10 +14,18 @@ pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().await
 }
 
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
+    assert!(comes_in_time(holds).await, "not within {PATIENCE:?}: {what}");
+}
+
+/// Waits for a condition; false if it does not hold within [`PATIENCE`].
+pub(crate) async fn comes_in_time(mut holds: impl AsyncFnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
     while !holds().await {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        if Instant::now() > end {
+            return false;
+        }
         sleep(Duration::from_millis(20)).await;
     }
+    true
 }

@@ -1,7 +1,7 @@
 //! Bearer tokens that another server knows: `TokenReview`s to the webhook of `--authentication-token-webhook-config-file`
 //! (`plugin/pkg/authenticator/token/webhook`).
 //!
-//! What it says of a token, good or bad, is remembered for `--authentication-token-webhook-cache-ttl`; errors are not.
+//! Its verdict on a token, good or bad, is cached for `--authentication-token-webhook-cache-ttl`; errors are not.
 //! Requests with the same token at the same time share one call. Promise: tokens are remembered as hashes only.
 
 use std::{

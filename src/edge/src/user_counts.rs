@@ -1,4 +1,4 @@
-//! How much of something is open, in all and of each user, and the bounds of both.
+//! Counts of open watches or connections, in all and by user, and their bounds.
 
 use std::{
     collections::HashMap,

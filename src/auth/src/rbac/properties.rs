@@ -10,6 +10,7 @@ use trireme_registry::{Fold as _, request::UserInfo};
 use super::{
     RbacAuthorizer,
     policy::{PolicyFold, RbacPolicy, SOURCES},
+    roles::allows,
 };
 use crate::authorizer::{Attributes, AuthorizationRequest, Decision, RequestSelectors};
 
@@ -57,19 +58,6 @@ fn shown_if_it_is(subject: &Value, user: &UserInfo, namespace: &str) -> Option<S
             .any(|group| group == name)
             .then(|| format!("Group {name:?}")),
         _ => (!of.is_empty() && user.name == account).then(|| format!("ServiceAccount \"{name}/{of}\"")),
-    }
-}
-
-fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
-    match attributes.wanted {
-        AuthorizationRequest::Resource {
-            group,
-            resource,
-            subresource,
-            name,
-            ..
-        } => rule.allows_resource(attributes.verb, group, resource, subresource, name),
-        AuthorizationRequest::Path(path) => rule.allows_path(attributes.verb, path),
     }
 }
 

@@ -46,7 +46,8 @@ impl CompiledRole {
     }
 }
 
-fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
+/// Reports whether a rule allows the request.
+pub(super) fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
     match attributes.wanted {
         AuthorizationRequest::Resource {
             group,

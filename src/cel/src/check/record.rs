@@ -1,4 +1,4 @@
-//! What a check finds of each part of an expression, for those who go through the expression afterwards.
+//! The types and overloads that a check finds for each part of an expression, for the estimator of costs.
 //!
 //! Parts are known by their addresses: the tree stays where it is between the check and its use.
 

@@ -36,7 +36,7 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || ["true", "false", "null", "in"].contains(&name)
 }
 
-/// What characters of properties' names that names in expressions cannot have become in those.
+/// The escapes for characters of property names that identifiers in CEL cannot have.
 const ESCAPES: [(&str, &str); 4] = [
     ("__", "__underscores__"),
     (".", "__dot__"),

@@ -110,7 +110,7 @@ struct RulePlace<'p> {
     is_resource: bool,
     /// Where values can no longer be compared with old ones.
     uncorrelatable: Option<&'p str>,
-    /// How often its values occur in an object at most; none if nothing bounds that.
+    /// The greatest number of its values in an object; none if nothing bounds that.
     times: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ impl RuleValidation<'_> {
     }
 }
 
-/// How often a rule is evaluated for an object at most: as often as its values occur, or find room in a request.
+/// The greatest number of evaluations of a rule for an object: that of its values, or of those that fit in a request.
 fn times_of(structural: &Structural, place: RulePlace<'_>) -> u64 {
     let most = || SizeBounds::of(structural, place.is_resource).map_or(1, |bounds| bounds.most_in_request());
     place.times.unwrap_or_else(most)
