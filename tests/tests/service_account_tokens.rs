@@ -28,7 +28,11 @@ fn remove(server: &Server, path: &str) {
 }
 
 fn start(store: StoreChoice) -> Server {
-    let server = Server::start(store);
+    start_with(store, &[])
+}
+
+fn start_with(store: StoreChoice, flags: &[&str]) -> Server {
+    let server = Server::try_start(store, flags).unwrap_or_else(|error| panic!("{error}"));
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "factory" } });
     let answer = server
         .client()
@@ -322,5 +326,68 @@ fn what_a_kubelet_puts_into_a_pod_outlives_what_it_says() {
             (spec["expirationSeconds"].as_i64(), None),
             "{spec}"
         );
+    }
+}
+
+#[test]
+fn a_lifetime_beyond_the_bound_is_shortened_and_said() {
+    let server = start_with(StoreChoice::Embedded, &["--service-account-max-token-expiration=1h"]);
+    account(&server, "robot");
+    let request = |seconds: i64| {
+        let path = format!("{NAMESPACE}/serviceaccounts/robot/token");
+        let request = json!({ "spec": { "expirationSeconds": seconds } });
+        server.client().json("POST", &path, &request).expect("an answer")
+    };
+    assert_eq!(request(3600).header("warning").count(), 0);
+    let shortened = request(7200);
+    assert_eq!(
+        shortened.header("warning").collect::<Vec<_>>(),
+        ["299 - \"requested expiration of 7200 seconds shortened to 3600 seconds\""]
+    );
+    let made: Value = serde_json::from_str(&shortened.text()).expect("an object");
+    assert_eq!(made["spec"]["expirationSeconds"], 3600);
+    let claims = part(made["status"]["token"].as_str().expect("a token"), 1);
+    let times = ["exp", "iat"].map(|name| claims[name].as_i64().expect("a time"));
+    assert_eq!(times[0] - times[1], 3600);
+}
+
+/// The metadata of a request names the account that it is meant for, if it says anything.
+#[test]
+fn a_request_that_was_made_for_another_account_is_refused() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    let path = format!("{NAMESPACE}/serviceaccounts/robot");
+    let answer = server.client().get(&path).expect("an answer");
+    let robot: Value = serde_json::from_str(&answer.text()).expect("an object");
+    let uid = robot["metadata"]["uid"].as_str().expect("a UID");
+    let request = |metadata: Value| {
+        let request = json!({ "metadata": metadata, "spec": {} });
+        let answer = server.client().json("POST", &format!("{path}/token"), &request);
+        let answer = answer.expect("an answer");
+        let body: Value = serde_json::from_str(&answer.text()).expect("an object");
+        (answer.code, body)
+    };
+    let (code, made) = request(json!({ "name": "robot", "namespace": "factory", "uid": uid }));
+    assert_eq!((code, made["metadata"]["uid"].as_str()), (201, Some(uid)));
+    assert_eq!(request(json!({})).1["metadata"]["uid"].as_str(), Some(uid));
+    for (metadata, code, message) in [
+        (
+            json!({ "uid": "another" }),
+            409,
+            format!(
+                "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"robot\": the UID in the token request \
+                 (another) does not match the UID of the service account ({uid})"
+            ),
+        ),
+        (
+            json!({ "name": "other" }),
+            422,
+            "TokenRequest.authentication.k8s.io \"robot\" is invalid: metadata.name: Invalid value: \"other\": must match the \
+             service account name if specified"
+                .to_owned(),
+        ),
+    ] {
+        let (got, status) = request(metadata);
+        assert_eq!((got, status["message"].as_str()), (code, Some(message.as_str())));
     }
 }

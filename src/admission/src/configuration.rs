@@ -16,7 +16,8 @@ use trireme_machinery::{
 };
 
 use crate::{
-    event_rate_limit::EventLimits, image_policy_webhook::ImagePolicySettings, pod_node_selector::ClusterNodeSelectors,
+    default_toleration_seconds::TolerationSeconds, event_rate_limit::EventLimits,
+    image_policy_webhook::ImagePolicySettings, pod_node_selector::ClusterNodeSelectors,
     pod_security::PodSecurityConfiguration, pod_toleration_restriction::ClusterTolerations,
     resource_quota::LimitedResources,
 };
@@ -92,6 +93,8 @@ pub struct PluginSettings {
     pub(crate) node_selectors: ClusterNodeSelectors,
     pub(crate) tolerations: ClusterTolerations,
     pub(crate) limited_resources: LimitedResources,
+    /// Of the plugin DefaultTolerationSeconds, which flags configure.
+    pub default_tolerations: TolerationSeconds,
     /// Of the plugin ImagePolicyWebhook, if it runs.
     pub image_policy: Option<ImagePolicySettings>,
     /// The kubeconfig with the users that MutatingAdmissionWebhook calls as.
@@ -119,6 +122,7 @@ impl PluginSettings {
                 .of("PodTolerationRestriction", ClusterTolerations::read)?
                 .unwrap_or_default(),
             limited_resources: read.of("ResourceQuota", LimitedResources::read)?.unwrap_or_default(),
+            default_tolerations: TolerationSeconds::default(),
             image_policy: read.of("ImagePolicyWebhook", ImagePolicySettings::read)?,
             mutating_kubeconfig: read.of("MutatingAdmissionWebhook", webhook_kubeconfig)?.flatten(),
             validating_kubeconfig: read.of("ValidatingAdmissionWebhook", webhook_kubeconfig)?.flatten(),

@@ -8,12 +8,29 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::attributes::{is_write_of, push};
 
-const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const EFFECT: &str = "NoExecute";
-const SECONDS: u32 = 300;
+/// The times for which pods stay on nodes, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TolerationSeconds {
+    /// On a node that is not ready.
+    pub not_ready: i64,
+    /// On a node that cannot be reached.
+    pub unreachable: i64,
+}
+
+impl Default for TolerationSeconds {
+    fn default() -> Self {
+        Self {
+            not_ready: 300,
+            unreachable: 300,
+        }
+    }
+}
 
 /// The plugin.
-pub(crate) struct DefaultTolerationSeconds;
+pub(crate) struct DefaultTolerationSeconds(pub(crate) TolerationSeconds);
 
 impl Admission for DefaultTolerationSeconds {
     fn handles(&self, request: &WriteRequest) -> bool {
@@ -22,20 +39,21 @@ impl Admission for DefaultTolerationSeconds {
 
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         if let Some(spec) = attributes.object.as_mut().and_then(|pod| pod.get_mut("spec")) {
-            add(spec);
+            add(spec, self.0);
         }
         async { Ok(()) }.boxed()
     }
 }
 
 /// Tolerates each taint that the pod does not tolerate itself.
-fn add(spec: &mut Value) {
+fn add(spec: &mut Value, times: TolerationSeconds) {
     let own = spec.get("tolerations").and_then(Value::as_array);
     let is_tolerated = |taint: &str| own.is_some_and(|own| own.iter().any(|toleration| tolerates(toleration, taint)));
-    let missing = TAINTS.map(|taint| (taint, is_tolerated(taint)));
-    for (taint, _) in missing.into_iter().filter(|(_, tolerated)| !tolerated) {
+    let mut missing = vec![(NOT_READY, times.not_ready), (UNREACHABLE, times.unreachable)];
+    missing.retain(|(taint, _)| !is_tolerated(taint));
+    for (taint, seconds) in missing {
         let toleration = json!({
-            "key": taint, "operator": "Exists", "effect": EFFECT, "tolerationSeconds": SECONDS,
+            "key": taint, "operator": "Exists", "effect": EFFECT, "tolerationSeconds": seconds,
         });
         push(spec, "tolerations", toleration);
     }
@@ -56,7 +74,7 @@ mod tests {
 
     fn keys(tolerations: Value) -> Vec<String> {
         let mut spec = json!({ "tolerations": tolerations });
-        add(&mut spec);
+        add(&mut spec, TolerationSeconds::default());
         let all = spec["tolerations"].as_array().cloned().unwrap_or_default();
         all.iter()
             .map(|toleration| toleration["key"].as_str().unwrap_or("").to_owned())
@@ -64,8 +82,22 @@ mod tests {
     }
 
     #[test]
+    fn each_taint_has_a_time_of_its_own() {
+        let mut spec = json!({});
+        let times = TolerationSeconds {
+            not_ready: 5,
+            unreachable: 7,
+        };
+        add(&mut spec, times);
+        let times: Vec<_> = (0..2)
+            .map(|at| spec["tolerations"][at]["tolerationSeconds"].clone())
+            .collect();
+        assert_eq!(times, [5, 7]);
+    }
+
+    #[test]
     fn only_taints_that_nothing_is_said_about_are_added() {
-        let [not_ready, unreachable] = TAINTS;
+        let [not_ready, unreachable] = [NOT_READY, UNREACHABLE];
         assert_eq!(keys(Value::Null), [not_ready, unreachable]);
         assert_eq!(keys(json!([{ "key": "own" }])), ["own", not_ready, unreachable]);
         assert_eq!(

@@ -57,6 +57,7 @@ mod webhooks;
 
 pub use chain::Chain;
 pub use configuration::{AdmissionConfiguration, PluginSettings};
+pub use default_toleration_seconds::TolerationSeconds;
 pub use device_admin_access::DeviceAdminAccess;
 pub use image_policy_webhook::{ImagePolicySettings, ImageReviewer};
 pub use namespaces::Namespaces;

@@ -160,7 +160,9 @@ const ALL: &[Plugin] = &[
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
     }),
-    there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
+    there("DefaultTolerationSeconds", |parts| {
+        Arc::new(DefaultTolerationSeconds(parts.settings.default_tolerations))
+    }),
     optional("PodTolerationRestriction", |parts| {
         let tolerations = parts.settings.tolerations.clone();
         Arc::new(PodTolerationRestriction::new(parts.namespaces.clone(), tolerations))

@@ -18,7 +18,7 @@ use actix_web::{
 };
 use futures_util::stream;
 use trireme_http::server::{
-    AppHandler, ConnectionLimits, ServerConfig, ServerLifecycle, ServerTls, TrustedCas, start, tls_from_pem,
+    AppHandler, ConnectionLimits, ServerConfig, ServerLifecycle, ServerTls, TlsChoice, TrustedCas, start, tls_from_pem,
 };
 
 const WORKERS: usize = 2;
@@ -64,6 +64,7 @@ fn tls(directory: &Path) -> Outcome<ServerTls> {
         certificate.as_bytes(),
         key.as_bytes(),
         TrustedCas::default(),
+        &TlsChoice::default(),
     )?)
 }
 

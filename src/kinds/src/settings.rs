@@ -50,6 +50,8 @@ pub struct TokenIssuer {
     pub audiences: Vec<String>,
     /// True if the tokens that kubelets put into pods are good for a year, whatever lifetime these ask for.
     pub extend: bool,
+    /// The longest lifetime in seconds, to which longer ones are shortened; `None` for no bound of its own.
+    pub max_seconds: Option<i64>,
     /// Adds who issues it and an id of its own, and signs.
     pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
 }

@@ -243,6 +243,7 @@ pub(crate) fn settings() -> (TempDir, KindSettings) {
         endpoints: PublishedSurface::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
+            max_seconds: None,
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },

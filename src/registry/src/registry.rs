@@ -3,7 +3,11 @@
 //! Writes take a permit of the resource, so that no more are under way than it takes, and go on to their end once they
 //! have begun. Reads are answered from the watch cache's snapshot.
 
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
@@ -286,9 +290,11 @@ impl RegistryHandle {
                 target: admitted.target,
                 body: admitted.body,
                 dry_run,
+                warnings: Mutex::new(admitted.record.warnings),
             };
-            let warnings = admitted.record.warnings;
-            match subresource.run(&call).await {
+            let outcome = subresource.run(&call).await;
+            let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
                 Ok(object) => Ok(SubresourceCreated { object, warnings }),
                 Err(error) => Err(warned(error, &warnings)),
             }

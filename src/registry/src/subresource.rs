@@ -4,7 +4,7 @@
 //! which only some fields can be changed; a [`Create`] takes a POST and does something to the object; a [`Connect`]
 //! passes requests on to a backend, such as the kubelet that runs a pod.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -87,6 +87,15 @@ pub struct CreateCall {
     pub now: Timestamp,
     /// Nothing is to be stored.
     pub dry_run: bool,
+    /// `Warning` texts so far.
+    pub warnings: Mutex<Vec<String>>,
+}
+
+impl CreateCall {
+    /// Adds a `Warning` to the answer.
+    pub fn warn(&self, text: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
 }
 
 /// The outcome of a POST to a [`Create`].

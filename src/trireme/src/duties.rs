@@ -153,6 +153,9 @@ impl Duties<'_> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), self.identity.clone());
         begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));
+        if !self.settings.reconciles_endpoints {
+            return Ok(None);
+        }
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
             return Ok(None);

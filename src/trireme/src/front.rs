@@ -66,8 +66,20 @@ fn version() -> VersionInfo {
     }
 }
 
-/// Says which features were switched in vain.
-fn warn_of_gates(settings: &Settings) {
+/// The address that discovery names: `--external-hostname`, with the port if it has none, or the one that others reach.
+fn advertised(settings: &Settings, reached_at: SocketAddr) -> String {
+    match &settings.external_host {
+        Some(host) if host.contains(':') => host.clone(),
+        Some(host) => format!("{host}:{}", reached_at.port()),
+        None => reached_at.to_string(),
+    }
+}
+
+/// Says which features were switched, and which flags given, in vain.
+fn warn_of_what_has_no_effect(settings: &Settings) {
+    for flag in &settings.without_effect {
+        tracing::warn!(flag = flag.flag, reason = flag.reason, "this flag changes nothing here");
+    }
     let gates = &settings.feature_gates;
     for name in gates.unknown() {
         tracing::warn!(feature_gate = name, "no such feature gate: it is passed over");
@@ -90,13 +102,13 @@ pub(crate) async fn start(
     watched: Watched,
     telemetry: Telemetry,
 ) -> Result<RunningServer, BuildError> {
-    warn_of_gates(settings);
+    warn_of_what_has_no_effect(settings);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
     let reached_at = duties::reachable_address(settings).unwrap_or(settings.bind_address);
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
-        advertised_address: Some(reached_at.to_string()),
+        advertised_address: Some(advertised(settings, reached_at)),
         anonymous: settings.anonymous_auth.clone(),
         front_proxy: taken_out(settings),
         watch_grace: settings.shutdown.watch_grace,
@@ -107,6 +119,7 @@ pub(crate) async fn start(
         connections_per_user: settings.limits.connections.per_user,
         limits: ConnectionLimits {
             connections: settings.limits.connections.all,
+            concurrent_streams: settings.limits.http2_streams,
             ..ConnectionLimits::default()
         },
         goaway_chance: settings.limits.goaway_chance,
@@ -217,6 +230,7 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
     let proxies = settings.request_header.as_ref();
     paths.extend(proxies.map(|proxies| proxies.ca_file.clone()));
     let is_restricted = proxies.is_none_or(|proxies| !proxies.allowed_names.is_empty());
+    let choice = settings.tls.clone();
     let current = files.load("tls", paths, move |contents| {
         let (own, proxies) = contents.split_at_checked(proxies_at).unwrap_or_default();
         let (pair, clients) = own.split_at_checked(2).unwrap_or_default();
@@ -224,7 +238,12 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
         if !is_restricted && share_a_certificate(clients, proxies) {
             return Err(BuildError::OverlappingCas);
         }
-        Ok(tls_from_pem(certificate, key, TrustedCas { clients, proxies })?)
+        Ok(tls_from_pem(
+            certificate,
+            key,
+            TrustedCas { clients, proxies },
+            &choice,
+        )?)
     })?;
     Ok(Arc::new(Certificates(current)))
 }

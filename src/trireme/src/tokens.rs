@@ -23,6 +23,8 @@ pub(crate) struct TokenKeys {
     audiences: Vec<String>,
     /// True if those that kubelets ask for last longer.
     extend: bool,
+    /// The longest lifetime, in seconds.
+    max_seconds: Option<i64>,
 }
 
 impl TokenKeys {
@@ -56,6 +58,7 @@ impl TokenKeys {
             issuer,
             audiences,
             extend: settings.service_account_extend_token_expiration,
+            max_seconds: settings.service_account_max_token_seconds,
         })
     }
 
@@ -69,6 +72,7 @@ impl TokenKeys {
         let signer = Arc::clone(&self.signer);
         TokenIssuer {
             extend: self.extend,
+            max_seconds: self.max_seconds,
             audiences: self.audiences.clone(),
             sign: Arc::new(move |claims| signer.sign(claims)),
         }

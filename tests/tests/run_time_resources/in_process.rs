@@ -23,7 +23,7 @@ use trireme_edge::{
     replicas::{GroupView, Replicas, StoreView},
 };
 use trireme_flow::{InFlightLimits, Limiter, MaxInFlight};
-use trireme_http::server::{RunningServer, TrustedCas, tls_from_pem};
+use trireme_http::server::{RunningServer, TlsChoice, TrustedCas, tls_from_pem};
 use trireme_kinds::{KindSettings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
@@ -176,6 +176,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
         endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
+            max_seconds: None,
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
@@ -323,7 +324,12 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("it can sign itself");
     let no_cas = TrustedCas::<&[u8]>::default();
-    let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), no_cas);
+    let tls = tls_from_pem(
+        certificate.pem().as_bytes(),
+        key.serialize_pem().as_bytes(),
+        no_cas,
+        &TlsChoice::default(),
+    );
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = EdgeConfig {
         workers: 1,

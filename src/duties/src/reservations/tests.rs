@@ -40,6 +40,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
         endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
+            max_seconds: None,
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },

@@ -36,7 +36,7 @@ pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::{ConnectionEnding, RunningRequest, ServerLifecycle};
 pub use open_connections::OpenConnections;
-pub use tls::{ServerTls, TlsError, TlsProvider, TrustedCas, tls_from_pem};
+pub use tls::{ServerTls, TlsChoice, TlsError, TlsProvider, TlsVersion, TrustedCas, tls_from_pem};
 pub use upgrade::{Upgrade, Upgraded};
 use worker::WorkersShared;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, aws_lc_rs},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
     server::{
         VerifierBuilderError, WebPkiClientVerifier,
@@ -14,6 +14,10 @@ use rustls::{
 };
 
 use super::client_certificate::Untrusted;
+
+mod choice;
+
+pub use choice::{TlsChoice, TlsVersion};
 
 /// HTTP/2 in ALPN.
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
@@ -165,12 +169,13 @@ pub fn tls_from_pem<T: AsRef<[u8]>>(
     certificates: &[u8],
     key: &[u8],
     trusted: TrustedCas<'_, T>,
+    choice: &TlsChoice,
 ) -> Result<ServerTls, TlsError> {
     let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(choice.provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(choice.versions())
         .map_err(TlsError::Mismatch)?;
     let all: Vec<&T> = trusted.clients.iter().chain(trusted.proxies).collect();
     let builder = match verifier(&all, &provider)? {

@@ -32,8 +32,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::{Gate, describe};
 use crate::{
     server::{
-        AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle, TrustedCas,
-        Upgrade, start, tls_from_pem,
+        AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle, TlsChoice,
+        TrustedCas, Upgrade, start, tls_from_pem,
     },
     websocket::{self, Handshake},
 };
@@ -94,6 +94,7 @@ impl Server {
                 clients: &[&ca.pem],
                 ..TrustedCas::default()
             },
+            &TlsChoice::default(),
         );
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),

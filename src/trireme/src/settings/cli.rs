@@ -9,6 +9,7 @@ use super::errors::{SettingError, SettingsErrors};
 use super::keys::{self, KEYS};
 use super::layers::nearest;
 use super::pki_init;
+use super::upstream_flags::UPSTREAM_FLAGS;
 use crate::cluster::{Access, Action};
 
 /// The command of the command line.
@@ -65,7 +66,9 @@ fn command() -> Command {
         .after_help(
             "Every flag can also be given as TRIREME_<NAME> in the environment or as a key of the --config file.",
         )
-        .args(KEYS.iter().map(argument));
+        .args(KEYS.iter().map(argument))
+        .next_help_heading("Flags of kube-apiserver that change nothing here, and why")
+        .args(UPSTREAM_FLAGS.iter().map(|flag| argument(&flag.key)));
     Command::new("trireme")
         .about("A Kubernetes API server")
         .version(env!("CARGO_PKG_VERSION"))
@@ -99,7 +102,7 @@ fn argument(key: &'static keys::SettingKey) -> Arg {
 }
 
 fn flags(serve: &ArgMatches) -> Vec<(String, String)> {
-    KEYS.iter()
+    keys::all()
         .flat_map(|key| {
             let values = serve.get_many::<String>(key.name).into_iter().flatten();
             values.map(|value| (key.name.to_owned(), value.clone()))

@@ -1,5 +1,7 @@
 //! The one table of settings: flag, file key and environment variable all follow from a row here.
 
+use super::upstream_flags::UPSTREAM_FLAGS;
+
 /// One setting that can be given as `--name`, as `name` in the file and as `TRIREME_NAME`.
 pub(super) struct SettingKey {
     /// The flag without its dashes, which is also the key in the file.
@@ -29,9 +31,14 @@ pub(super) const PREFIX: &str = "TRIREME_";
 
 const SWITCH: &str = "BOOL";
 
+/// Every key that may be given: the settings, then the flags of kube-apiserver that change nothing here.
+pub(super) fn all() -> impl Iterator<Item = &'static SettingKey> {
+    KEYS.iter().chain(UPSTREAM_FLAGS.iter().map(|flag| &flag.key))
+}
+
 /// Finds a key by its flag name.
 pub(super) fn find(name: &str) -> Option<&'static SettingKey> {
-    KEYS.iter().find(|key| key.name == name)
+    all().find(|key| key.name == name)
 }
 
 macro_rules! keys {
@@ -46,6 +53,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "config" FILE None, "Read settings from this YAML, JSON or TOML file; flags and variables win over it";
     "bind-address" IP Some("0.0.0.0"), "Address to listen on";
     "advertise-address" IP None, "Where others reach this replica: goes into the endpoints of the Service kubernetes; absent: --bind-address, or that of the default route";
+    "external-hostname" HOST None, "Under which name clients find the server, for discovery; absent: --advertise-address";
+    "endpoint-reconciler-type" TYPE Some("lease"), "lease: the endpoints of the Service kubernetes are the replicas that are alive; none: they are left alone";
     "secure-port" PORT Some("6443"), "Port for HTTPS";
     "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates, admin.kubeconfig and the state of the replica group (raft) live";
     "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";
@@ -67,6 +76,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "cluster-key-file" FILE None, "Key of the certificate that this replica shows to the others";
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
+    "tls-min-version" VERSION None, "The oldest TLS version of connections: VersionTLS12 or VersionTLS13; absent: VersionTLS12";
+    "tls-cipher-suites" SUITES None, "Cipher suites of connections with TLS 1.2, by their IANA names, separated by commas; those of TLS 1.3 cannot be chosen; absent: all that are there";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "requestheader-client-ca-file" FILE None, "CAs of the proxies that name the user in headers; absent: no headers are believed";
     "requestheader-allowed-names" NAMES None, "Common names that such a proxy may have, separated by commas; absent: any";
@@ -106,6 +117,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
     "service-account-issuer" URL Some("https://kubernetes.default.svc"), "In whose name service-account tokens are signed";
     "service-account-extend-token-expiration" BOOL Some("true"), "Whether the tokens in pods are good for a year, so that programs last that read theirs once";
+    "service-account-max-token-expiration" DURATION None, "The longest that service-account tokens are good for, from 1h on; longer requests are shortened, with a warning";
     "service-account-jwks-uri" URL None, "Where others find the keys that these tokens are checked with; absent: /openid/v1/jwks at --advertise-address";
     "api-audiences" NAMES None, "Whom tokens must be for, separated by commas; absent: --service-account-issuer";
     "controllers" NAMES None, "Which of kube-controller-manager's controllers run here: *, or names, -name leaves one out; default * with the embedded store, none with etcd";
@@ -147,6 +159,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "enable-admission-plugins" NAMES Some(""), "Admission plugins that are to run beside those that do by default: names, separated by commas";
     "disable-admission-plugins" NAMES Some(""), "Admission plugins that are not to run: names, separated by commas";
     "admission-control-config-file" FILE None, "AdmissionConfiguration of apiserver.config.k8s.io: the configurations of admission plugins";
+    "default-not-ready-toleration-seconds" SECONDS Some("300"), "For how long the plugin DefaultTolerationSeconds lets pods stay on a node that is not ready";
+    "default-unreachable-toleration-seconds" SECONDS Some("300"), "For how long it lets pods stay on a node that cannot be reached";
     "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
@@ -155,6 +169,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
     "max-watches" COUNT Some("400000"), "Watches open at a time; further ones get 429, those of system:masters and of exempt priority levels aside; 0 sets no limit";
     "max-watches-per-user" COUNT Some("100000"), "Watches that one user has open at a time, with the same exceptions; 0 sets no limit";
+    "http2-max-streams-per-connection" COUNT Some("250"), "Requests in flight on one connection";
     "max-connections" COUNT Some("40000"), "Connections open at a time; further ones get 429 and are closed, probes and the same exceptions aside, for which a tenth more are accepted; 0 sets no limit";
     "max-connections-per-user" COUNT Some("10000"), "Connections open at a time whose first request was one user's, with the same exceptions; 0 sets no limit";
     "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";
@@ -170,5 +185,5 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
     "tracing-config-file" FILE None, "Export spans of requests as this TracingConfiguration says";
     "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";
-    "log-format" FORMAT Some("text"), "How to log: text or json";
+    "logging-format" FORMAT Some("text"), "How to log: text or json";
 };

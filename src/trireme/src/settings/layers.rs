@@ -6,7 +6,7 @@ use std::fs::File as Opened;
 use config::{Config, ConfigError, File, Map, Source, Value, ValueKind};
 
 use super::errors::SettingError;
-use super::keys::{self, KEYS, PREFIX};
+use super::keys::{self, PREFIX};
 
 /// All settings as given, before they are read as values.
 pub(super) struct Layers {
@@ -64,13 +64,13 @@ impl Layers {
     /// Every flag by name with the text that counts; none has a secret as its value.
     pub(super) fn effective(&self) -> Vec<(String, String)> {
         let text = |name: &str| self.values.get(name).and_then(text_of).unwrap_or_default();
-        let mut flags: Vec<_> = KEYS.iter().map(|key| (key.name.to_owned(), text(key.name))).collect();
+        let mut flags: Vec<_> = keys::all().map(|key| (key.name.to_owned(), text(key.name))).collect();
         flags.sort();
         flags
     }
 
     /// The text given for a key; an empty text counts as nothing given.
-    pub(super) fn given(&self, name: &'static str) -> Option<Given> {
+    pub(super) fn given(&self, name: &str) -> Option<Given> {
         let value = self.values.get(name)?;
         let origin = value.origin().map_or_else(|| format!("--{name}"), str::to_owned);
         let text = text_of(value)?;
@@ -100,7 +100,7 @@ impl Layer {
 
 fn default_layer() -> Layer {
     let mut layer = Layer::default();
-    for key in KEYS {
+    for key in keys::all() {
         if let Some(default) = key.default {
             layer.insert(key.name, format!("--{}", key.name), default.into());
         }
@@ -122,7 +122,7 @@ fn flag_layer(flags: &[(String, String)]) -> Layer {
 fn env_layer(env: &[(String, String)], errors: &mut Vec<SettingError>) -> Layer {
     let mut layer = Layer::default();
     for (variable, value) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
-        match KEYS.iter().find(|key| key.variable() == *variable) {
+        match keys::all().find(|key| key.variable() == *variable) {
             Some(key) => layer.insert(key.name, format!("{variable} (--{})", key.name), value.as_str().into()),
             None => errors.push(SettingError {
                 origin: variable.clone(),
@@ -205,7 +205,7 @@ fn text_of(value: &Value) -> Option<String> {
 
 /// Points at the key that was probably meant, else says `otherwise`.
 pub(super) fn nearest(name: &str, otherwise: &str) -> String {
-    let best = KEYS.iter().map(|key| (distance(name, key.name), key.name)).min();
+    let best = keys::all().map(|key| (distance(name, key.name), key.name)).min();
     match best {
         Some((distance, candidate)) if distance <= 3 && name.len() > 3 => format!("did you mean {candidate}?"),
         _ => otherwise.to_owned(),

@@ -24,6 +24,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 mod tracing_file;
+mod upstream_flags;
 mod values;
 
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use trireme_admission::{EnabledPlugins, PluginSettings, WebhookUsersByPlugin};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_edge::OpenBounds;
-use trireme_http::client::RemoteServer;
+use trireme_http::{client::RemoteServer, server::TlsChoice};
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
@@ -51,6 +52,7 @@ pub(crate) use feature_gates::FeatureGates;
 pub(crate) use pki_init::PkiInit;
 #[cfg(test)]
 pub(crate) use pki_init::ReplicaHosts;
+pub(crate) use upstream_flags::WithoutEffect;
 pub(crate) use values::IpRange;
 
 /// The command that `trireme` was given.
@@ -73,6 +75,10 @@ pub(crate) enum Invocation {
 pub(crate) struct Settings {
     /// Address to listen on.
     pub(crate) bind_address: IpAddr,
+    /// The host under which clients find the server, for discovery; that of the address if absent.
+    pub(crate) external_host: Option<String>,
+    /// True if this replica keeps its address in the endpoints of the Service `kubernetes`.
+    pub(crate) reconciles_endpoints: bool,
     /// The address at which others reach this replica, if it was given.
     pub(crate) advertise_address: Option<IpAddr>,
     /// Port for HTTPS.
@@ -87,6 +93,8 @@ pub(crate) struct Settings {
     pub(crate) group: Option<GroupSettings>,
     /// The serving certificate, if not our own.
     pub(crate) serving: Option<KeyPairFiles>,
+    /// The TLS versions and cipher suites of connections.
+    pub(crate) tls: TlsChoice,
     /// CAs for client certificates, beside our own.
     pub(crate) client_ca_file: Option<PathBuf>,
     /// The proxies that name the user in headers, if any are trusted.
@@ -115,6 +123,8 @@ pub(crate) struct Settings {
     pub(crate) service_account_issuer: String,
     /// True if those in pods are good for a year, so that programs last that read theirs once.
     pub(crate) service_account_extend_token_expiration: bool,
+    /// The longest lifetime of one, in seconds.
+    pub(crate) service_account_max_token_seconds: Option<i64>,
     /// The URL of the keys that they are checked with, if not here.
     pub(crate) service_account_jwks_uri: Option<String>,
     /// The audiences that they must be for, if not the issuer.
@@ -147,6 +157,8 @@ pub(crate) struct Settings {
     pub(crate) feature_gates: FeatureGates,
     /// The built-in APIs that are served.
     pub(crate) apis: ApiSelection,
+    /// Flags of kube-apiserver that were given in vain.
+    pub(crate) without_effect: Vec<WithoutEffect>,
     /// Every flag with its text, by name: what `/flagz` shows.
     pub(crate) flags: Vec<(String, String)>,
     /// True if CPU profiles are served.
@@ -321,6 +333,8 @@ pub(crate) struct LimitSettings {
     pub(crate) mutating_requests_inflight: Option<usize>,
     /// Watches open at a time.
     pub(crate) watches: OpenBounds,
+    /// HTTP/2 requests in flight on one connection.
+    pub(crate) http2_streams: u32,
     /// Connections open at a time.
     pub(crate) connections: OpenBounds,
     /// Of how many HTTP/2 requests the connection is ended, 0 to 0.02.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use trireme_edge::OpenBounds;
+use trireme_http::server::{TlsChoice, TlsVersion};
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
@@ -27,7 +28,7 @@ use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
 use super::{
     KeyPairFiles, LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing,
-    tracing_file,
+    tracing_file, upstream_flags,
 };
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
@@ -59,18 +60,33 @@ impl SettingsReader {
         let selected = self.parsed("runtime-config", ApiSelection::parse);
         let apis = feature_gates.on().fold(selected, ApiSelection::with_gate);
         let jwt = self.jwt();
+        let (without_effect, errors) = upstream_flags::judge(&self.layers);
+        self.errors.extend(errors);
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
                 let address: IpAddr = text.parse().ok()?;
                 (!address.is_unspecified() && !address.is_loopback() && !address.is_multicast()).then_some(address)
             }),
+            external_host: self.optional("external-hostname", "give a host name or HOST:PORT", |text| {
+                (!text.contains(['/', ' '])).then(|| text.to_owned())
+            }),
+            reconciles_endpoints: self.value(
+                "endpoint-reconciler-type",
+                "give lease, or none; master-count is deprecated and not there",
+                |text| match text {
+                    "lease" => Some(true),
+                    "none" => Some(false),
+                    _ => None,
+                },
+            ),
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
             store: self.store(),
             encryption: self.encryption(),
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
+            tls: self.tls_choice(),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             request_header: self.request_header(),
             aggregation: self.aggregation(),
@@ -96,6 +112,11 @@ impl SettingsReader {
                 "service-account-extend-token-expiration",
                 "give true or false",
                 |text| text.parse().ok(),
+            ),
+            service_account_max_token_seconds: self.optional(
+                "service-account-max-token-expiration",
+                "give a duration from 1h to 2^32 seconds",
+                token_lifetime,
             ),
             service_account_jwks_uri: self.optional("service-account-jwks-uri", "give an https URL", |text| {
                 text.starts_with("https://").then(|| text.to_owned())
@@ -140,6 +161,7 @@ impl SettingsReader {
                 .filter(|threshold| !threshold.is_zero()),
             feature_gates,
             apis,
+            without_effect,
             flags: self.layers.effective(),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
@@ -203,6 +225,9 @@ impl SettingsReader {
             requests_inflight: self.value("max-requests-inflight", COUNT, limit),
             mutating_requests_inflight: self.value("max-mutating-requests-inflight", COUNT, limit),
             watches: self.open_bounds(["max-watches", "max-watches-per-user"]),
+            http2_streams: self.value("http2-max-streams-per-connection", "give a number above 0", |text| {
+                text.parse().ok().filter(|streams| *streams > 0)
+            }),
             connections: self.open_bounds(["max-connections", "max-connections-per-user"]),
             goaway_chance: self.value("goaway-chance", "give a number from 0 to 0.02", |text| {
                 text.parse().ok().filter(|chance| (0.0..=0.02).contains(chance))
@@ -221,7 +246,7 @@ impl SettingsReader {
             verbosity: self.value("v", "give a level from 0 to 10", |text| {
                 text.parse().ok().filter(|level| *level <= 10)
             }),
-            format: self.value("log-format", "give text or json", |text| match text {
+            format: self.value("logging-format", "give text or json", |text| match text {
                 "text" => Some(LogFormat::Text),
                 "json" => Some(LogFormat::Json),
                 _ => None,
@@ -276,6 +301,23 @@ impl SettingsReader {
             ca_file,
             client,
         }
+    }
+
+    fn tls_choice(&mut self) -> TlsChoice {
+        let versions = "give VersionTLS12 or VersionTLS13; older versions are not there";
+        let mut choice = TlsChoice::default();
+        if let Some(least) = self.optional("tls-min-version", versions, TlsVersion::parse) {
+            choice.least = least;
+        }
+        let suites = format!(
+            "give names of cipher suites, separated by commas: {}",
+            TlsChoice::suite_names().join(", ")
+        );
+        let given = self.optional("tls-cipher-suites", &suites, |text| {
+            let names: Vec<&str> = list(text).collect();
+            choice.clone().with_suites(&names)
+        });
+        given.unwrap_or(choice)
     }
 
     /// A certificate and its key: both or neither.
@@ -354,6 +396,12 @@ fn is_authority(text: &str) -> bool {
     let text = text.trim_end_matches('/');
     let (host, number) = text.rsplit_once(':').unwrap_or((text, "2379"));
     !host.is_empty() && !host.contains('/') && port(number).is_some()
+}
+
+/// The bounds that kube-apiserver sets to a bound of lifetimes; 0 is none.
+fn token_lifetime(text: &str) -> Option<i64> {
+    let seconds = i64::try_from(duration(text)?.as_secs()).ok()?;
+    (60 * 60..=1 << 32).contains(&seconds).then_some(seconds)
 }
 
 /// A limit, of which 0 is none.

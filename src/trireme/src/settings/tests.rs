@@ -8,6 +8,7 @@ use super::*;
 
 mod authentication;
 mod authorization;
+mod upstream;
 mod values;
 
 fn words(line: &str) -> Vec<String> {
@@ -94,7 +95,7 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
     let file = dir.path().join("trireme.yaml");
     fs::write(
         &file,
-        "secure-port: 1001\nevent-ttl: 2h\nmax-requests-inflight: 7\nlog-format: json\n",
+        "secure-port: 1001\nevent-ttl: 2h\nmax-requests-inflight: 7\nlogging-format: json\n",
     )
     .expect("written");
     let line = format!("trireme serve --config {} --secure-port=1003", file.display());
@@ -183,7 +184,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
 #[test]
 fn all_errors_are_reported_at_once() {
     check_errors(
-        "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml \
+        "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --logging-format xml \
          --slow-request-threshold=-1s --profiling=maybe",
         &[
             ("TRIREME_EVENT_TTL", "soon"),
@@ -202,7 +203,7 @@ fn all_errors_are_reported_at_once() {
               --slow-request-threshold: "-1s": give a duration such as 300ms, 45s or 1h30m
               --profiling: "maybe": give true or false
               --v: "11": give a level from 0 to 10
-              --log-format: "xml": give text or json
+              --logging-format: "xml": give text or json
               TRIREME_SECURE_PROT: "1": no such variable; did you mean secure-port?"#]],
     );
 }

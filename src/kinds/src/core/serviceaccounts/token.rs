@@ -47,25 +47,35 @@ impl Create for TokenRequest {
     }
 
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
-        let name = text_at(body, "/metadata/name");
-        if name.is_empty() || name == target.name {
-            return Ok(());
+        for (field, own, what) in [
+            ("name", &target.name, "service account name"),
+            ("namespace", &target.namespace, "service account namespace"),
+        ] {
+            let given = body
+                .pointer(&format!("/metadata/{field}"))
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            if !given.is_empty() && given != own {
+                let why = format!("must match the {what} if specified");
+                let error = Error::invalid_str(&Path::new("metadata").child(field), given, &why);
+                return Err(ApiError::invalid(&kind(), &target.name, &vec![error]));
+            }
         }
-        let why = "must match the service account name if specified";
-        let error = Error::invalid_str(&Path::new("metadata.name"), name, why);
-        Err(ApiError::invalid(&kind(), &target.name, &vec![error]))
+        Ok(())
     }
 
     fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let account = call.object().await?;
             let mut request = call.body.clone();
-            self.fill(&mut request, &call.target, call.now);
+            check_account_uid(&request, &account)?;
+            self.fill(&mut request, &account, call.now);
             let errors = validate_token_request(&request);
             if !errors.is_empty() {
                 return Err(ApiError::invalid(&kind(), "", &errors));
             }
             let bound = Bound::find(call, &request).await?;
+            self.shorten(&mut request, call);
             let mut claims = claims(&request, &account, &bound, call.now);
             if self.extends(&request, &bound) {
                 claims["kubernetes.io"]["warnafter"] = claims["exp"].take();
@@ -95,13 +105,29 @@ impl TokenRequest {
             && audiences.iter().all(is_ours)
     }
 
-    /// Fills in the fields that the client left out.
-    fn fill(&self, request: &mut Value, target: &Target, now: Timestamp) {
+    /// Shortens a lifetime beyond `--service-account-max-token-expiration`.
+    fn shorten(&self, request: &mut Value, call: &CreateCall) {
+        let asked = lifetime_seconds(request);
+        let Some(longest) = self.0.max_seconds.filter(|longest| asked > *longest) else {
+            return;
+        };
+        call.warn(format!(
+            "requested expiration of {asked} seconds shortened to {longest} seconds"
+        ));
+        request["spec"]["expirationSeconds"] = longest.into();
+    }
+
+    /// Fills in the fields that the client left out; those of the metadata are the account's.
+    fn fill(&self, request: &mut Value, account: &Value, now: Timestamp) {
         let metadata = struct_mut(request, "metadata");
-        metadata.insert("name".into(), target.name.as_str().into());
-        metadata.insert("namespace".into(), target.namespace.as_str().into());
+        for (field, pointer) in [
+            ("name", "/metadata/name"),
+            ("namespace", "/metadata/namespace"),
+            ("uid", "/metadata/uid"),
+        ] {
+            metadata.insert(field.into(), text_at(account, pointer).into());
+        }
         metadata.insert("creationTimestamp".into(), seconds(now).to_string().into());
-        metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
         let spec = struct_mut(request, "spec");
         if spec
             .get("audiences")
@@ -123,6 +149,20 @@ fn kind() -> GroupKind {
 
 fn lifetime_seconds(request: &Value) -> i64 {
     integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
+}
+
+/// Refuses a request that was made for another account of this name (the feature `TokenRequestServiceAccountUIDValidation`).
+fn check_account_uid(request: &Value, account: &Value) -> Result<(), ApiError> {
+    let (asked, own) = (text_at(request, "/metadata/uid"), text_at(account, "/metadata/uid"));
+    if asked.is_empty() || asked == own {
+        return Ok(());
+    }
+    let resource = GroupResource {
+        group: GROUP.into(),
+        resource: "TokenRequest".into(),
+    };
+    let why = format!("the UID in the token request ({asked}) does not match the UID of the service account ({own})");
+    Err(ApiError::conflict(&resource, text_at(account, "/metadata/name"), why))
 }
 
 /// As upstream's `ValidateTokenRequest`.

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use trireme_admission::{AdmissionConfiguration, EnabledPlugins, PluginSettings, WebhookUsers, WebhookUsersByPlugin};
+use trireme_admission::{
+    AdmissionConfiguration, EnabledPlugins, PluginSettings, TolerationSeconds, WebhookUsers, WebhookUsersByPlugin,
+};
 
 use super::{FILE, SettingsReader, readable};
 use crate::kubeconfig;
@@ -20,7 +22,16 @@ impl SettingsReader {
         let configuration = file
             .as_deref()
             .map_or_else(|| Ok(AdmissionConfiguration::default()), AdmissionConfiguration::read);
-        let plugins = configuration.and_then(|read| PluginSettings::read(&read, |name| enabled.runs(name)));
+        let mut seconds = |name| self.value(name, "give a number of seconds", |text| text.parse().ok());
+        let default_tolerations = TolerationSeconds {
+            not_ready: seconds("default-not-ready-toleration-seconds"),
+            unreachable: seconds("default-unreachable-toleration-seconds"),
+        };
+        let plugins = configuration.and_then(|read| {
+            let mut plugins = PluginSettings::read(&read, |name| enabled.runs(name))?;
+            plugins.default_tolerations = default_tolerations;
+            Ok(plugins)
+        });
         let settings = plugins.and_then(|plugins| {
             let server = plugins
                 .image_policy

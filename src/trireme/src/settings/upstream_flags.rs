@@ -1,0 +1,144 @@
+//! Flags of kube-apiserver that change nothing here, so that the command line of a kube-apiserver is understood: one that asks
+//! for what happens anyway is accepted, one without any effect is named in a warning at the start, and one that asks for
+//! something else is an error with the reason.
+//!
+//! They stand beside [`super::keys`], in the same form: as flags, in the file and in the environment.
+
+use super::errors::SettingError;
+use super::keys::SettingKey;
+use super::layers::{Given, Layers};
+
+/// A flag of kube-apiserver that changes nothing here.
+pub(super) struct UpstreamFlag {
+    /// Its name and the form of its value.
+    pub(super) key: SettingKey,
+    accepted: Accepted,
+}
+
+/// The values that a flag may have.
+enum Accepted {
+    /// All. It has no effect, which a warning says.
+    Any,
+    /// Those that ask for what happens anyway.
+    Only(&'static [&'static str]),
+    /// None.
+    Never,
+}
+
+/// A flag that was given in vain, for a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WithoutEffect {
+    /// The flag, without its dashes.
+    pub(crate) flag: &'static str,
+    /// The reason why it changes nothing.
+    pub(crate) reason: &'static str,
+}
+
+macro_rules! upstream_flags {
+    ($($name:literal $value:ident $accepted:expr, $reason:literal;)*) => {
+        &[$(UpstreamFlag {
+            key: SettingKey { name: $name, value: stringify!($value), default: None, help: $reason },
+            accepted: $accepted,
+        }),*]
+    };
+}
+
+/// The flags, in the order of kube-apiserver's help; what stands for help is the reason why they change nothing.
+#[rustfmt::skip]
+pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
+    "emulated-version" VERSION Accepted::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to emulate";
+    "min-compatibility-version" VERSION Accepted::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to be compatible with";
+    "emulation-forward-compatible" BOOL Accepted::Only(&["false"]), "there is no version but 1.36 to emulate";
+    "runtime-config-emulation-forward-compatible" BOOL Accepted::Only(&["false"]), "there is no version but 1.36 to emulate";
+    "livez-grace-period" DURATION Accepted::Any, "/livez does not wait for anything that a start does";
+    "send-retry-after-while-not-ready-once" BOOL Accepted::Only(&["false"]), "requests are not turned away before the first readiness";
+    "storage-initialization-timeout" DURATION Accepted::Any, "/readyz waits for every watch cache for as long as it takes";
+    "delete-collection-workers" COUNT Accepted::Any, "the objects of a collection are deleted by as many writes at a time as their registry has permits for";
+    "enable-garbage-collector" BOOL Accepted::Only(&["true"]), "deletions in the foreground and with orphans always leave their finalizers";
+    "etcd-count-metric-poll-period" DURATION Accepted::Any, "objects are counted by the watch caches";
+    "etcd-db-metric-poll-interval" DURATION Accepted::Any, "the size of etcd's database is not asked for";
+    "etcd-healthcheck-timeout" DURATION Accepted::Any, "the probe of the store has a bound of its own";
+    "etcd-readycheck-timeout" DURATION Accepted::Any, "the probe of the store has a bound of its own";
+    "etcd-servers-overrides" OVERRIDES Accepted::Never, "all resources are kept in one store";
+    "storage-backend" BACKEND Accepted::Only(&["etcd3"]), "without --etcd-servers the store is the embedded one";
+    "watch-cache" BOOL Accepted::Only(&["true"]), "reads are answered from watch caches";
+    "watch-cache-sizes" SIZES Accepted::Any, "how much history a watch cache keeps follows from its events";
+    "default-watch-cache-size" COUNT Accepted::Any, "how much history a watch cache keeps follows from its events";
+    "cert-dir" DIR Accepted::Any, "certificates that are not given are made in --data-dir";
+    "disable-http2-serving" BOOL Accepted::Only(&["false"]), "HTTP/2 is always offered";
+    "permit-address-sharing" BOOL Accepted::Only(&["false"]), "the port is shared with no other process";
+    "permit-port-sharing" BOOL Accepted::Only(&["false"]), "the port is shared with no other process";
+    "tls-curve-preferences" CURVES Accepted::Never, "the groups of key exchange are those of rustls";
+    "tls-sni-cert-key" PAIRS Accepted::Never, "there is one serving certificate; give one that names all hosts";
+    "contention-profiling" BOOL Accepted::Only(&["false"]), "there are no locks to profile";
+    "debug-socket-path" PATH Accepted::Never, "there is no socket without authentication";
+    "service-account-lookup" BOOL Accepted::Only(&["true"]), "tokens count only while their ServiceAccount exists";
+    "service-account-signing-endpoint" PATH Accepted::Never, "tokens are signed by --service-account-signing-key-file";
+    "egress-selector-config-file" FILE Accepted::Never, "other servers are reached directly";
+    "admission-control" NAMES Accepted::Never, "use --enable-admission-plugins and --disable-admission-plugins";
+    "allow-metric-labels" LABELS Accepted::Any, "the labels of metrics are fixed";
+    "allow-metric-labels-manifest" FILE Accepted::Any, "the labels of metrics are fixed";
+    "disabled-metrics" NAMES Accepted::Any, "all metrics are shown";
+    "show-hidden-metrics-for-version" VERSION Accepted::Any, "no metric is hidden";
+    "log-flush-frequency" DURATION Accepted::Any, "a line of the log is written at once";
+    "log-json-info-buffer-size" BYTES Accepted::Any, "a line of the log is written at once";
+    "log-json-split-stream" BOOL Accepted::Only(&["false"]), "the log has one stream";
+    "log-text-info-buffer-size" BYTES Accepted::Any, "a line of the log is written at once";
+    "log-text-split-stream" BOOL Accepted::Only(&["false"]), "the log has one stream";
+    "vmodule" LEVELS Accepted::Any, "-v counts for all modules";
+    "coordinated-leadership-lease-duration" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
+    "coordinated-leadership-renew-deadline" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
+    "coordinated-leadership-retry-period" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
+    "enable-logs-handler" BOOL Accepted::Only(&["false"]), "/logs is not served";
+    "kubelet-certificate-authority" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-client-certificate" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-client-key" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-preferred-address-types" TYPES Accepted::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-timeout" DURATION Accepted::Any, "requests that a kubelet would have to answer get 501";
+    "kubernetes-service-node-port" PORT Accepted::Only(&["0"]), "the Service kubernetes has no node port";
+    "max-connection-bytes-per-sec" BYTES Accepted::Only(&["0"]), "the bytes of a connection are not rationed";
+    "peer-advertise-ip" IP Accepted::Any, "requests are not passed on to replicas of another version";
+    "peer-advertise-port" PORT Accepted::Any, "requests are not passed on to replicas of another version";
+    "peer-ca-file" FILE Accepted::Any, "requests are not passed on to replicas of another version";
+};
+
+impl UpstreamFlag {
+    /// Judges a value that was given.
+    fn judge(&self, given: Given) -> Result<Option<WithoutEffect>, SettingError> {
+        let is_accepted = match self.accepted {
+            Accepted::Any => true,
+            Accepted::Only(values) => values.contains(&given.text.as_str()),
+            Accepted::Never => false,
+        };
+        if is_accepted {
+            let has_effect = matches!(self.accepted, Accepted::Only(_));
+            return Ok((!has_effect).then_some(WithoutEffect {
+                flag: self.key.name,
+                reason: self.key.help,
+            }));
+        }
+        let reason = self.key.help;
+        Err(SettingError {
+            origin: given.origin,
+            value: Some(given.text),
+            allowed: match self.accepted {
+                Accepted::Only(values) => format!("only {} is possible: {reason}", values.join(" or ")),
+                _ => format!("not supported: {reason}"),
+            },
+        })
+    }
+}
+
+/// Judges those that were given: what has no effect, and what is asked for in vain.
+pub(super) fn judge(layers: &Layers) -> (Vec<WithoutEffect>, Vec<SettingError>) {
+    let mut without_effect = Vec::new();
+    let mut errors = Vec::new();
+    for flag in UPSTREAM_FLAGS {
+        match layers.given(flag.key.name).map(|given| flag.judge(given)) {
+            Some(Ok(warning)) => without_effect.extend(warning),
+            Some(Err(error)) => errors.push(error),
+            None => {}
+        }
+    }
+    (without_effect, errors)
+}
