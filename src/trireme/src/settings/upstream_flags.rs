@@ -12,11 +12,11 @@ use super::layers::{Given, Layers};
 pub(super) struct UpstreamFlag {
     /// Its name and the form of its value.
     pub(super) key: SettingKey,
-    accepted: Accepted,
+    accepted: AcceptedValues,
 }
 
 /// The values that a flag may have.
-enum Accepted {
+enum AcceptedValues {
     /// All. It has no effect, which a warning says.
     Any,
     /// Those that ask for what happens anyway.
@@ -46,72 +46,72 @@ macro_rules! upstream_flags {
 /// The flags, in the order of kube-apiserver's help; what stands for help is the reason why they change nothing.
 #[rustfmt::skip]
 pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
-    "emulated-version" VERSION Accepted::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to emulate";
-    "min-compatibility-version" VERSION Accepted::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to be compatible with";
-    "emulation-forward-compatible" BOOL Accepted::Only(&["false"]), "there is no version but 1.36 to emulate";
-    "runtime-config-emulation-forward-compatible" BOOL Accepted::Only(&["false"]), "there is no version but 1.36 to emulate";
-    "livez-grace-period" DURATION Accepted::Any, "/livez does not wait for anything that a start does";
-    "send-retry-after-while-not-ready-once" BOOL Accepted::Only(&["false"]), "requests are not turned away before the first readiness";
-    "storage-initialization-timeout" DURATION Accepted::Any, "/readyz waits for every watch cache for as long as it takes";
-    "delete-collection-workers" COUNT Accepted::Any, "the objects of a collection are deleted by as many writes at a time as their registry has permits for";
-    "enable-garbage-collector" BOOL Accepted::Only(&["true"]), "deletions in the foreground and with orphans always leave their finalizers";
-    "etcd-count-metric-poll-period" DURATION Accepted::Any, "objects are counted by the watch caches";
-    "etcd-db-metric-poll-interval" DURATION Accepted::Any, "the size of etcd's database is not asked for";
-    "etcd-healthcheck-timeout" DURATION Accepted::Any, "the probe of the store has a bound of its own";
-    "etcd-readycheck-timeout" DURATION Accepted::Any, "the probe of the store has a bound of its own";
-    "etcd-servers-overrides" OVERRIDES Accepted::Never, "all resources are kept in one store";
-    "storage-backend" BACKEND Accepted::Only(&["etcd3"]), "without --etcd-servers the store is the embedded one";
-    "watch-cache" BOOL Accepted::Only(&["true"]), "reads are answered from watch caches";
-    "watch-cache-sizes" SIZES Accepted::Any, "how much history a watch cache keeps follows from its events";
-    "default-watch-cache-size" COUNT Accepted::Any, "how much history a watch cache keeps follows from its events";
-    "cert-dir" DIR Accepted::Any, "certificates that are not given are made in --data-dir";
-    "disable-http2-serving" BOOL Accepted::Only(&["false"]), "HTTP/2 is always offered";
-    "permit-address-sharing" BOOL Accepted::Only(&["false"]), "the port is shared with no other process";
-    "permit-port-sharing" BOOL Accepted::Only(&["false"]), "the port is shared with no other process";
-    "tls-curve-preferences" CURVES Accepted::Never, "the groups of key exchange are those of rustls";
-    "tls-sni-cert-key" PAIRS Accepted::Never, "there is one serving certificate; give one that names all hosts";
-    "contention-profiling" BOOL Accepted::Only(&["false"]), "there are no locks to profile";
-    "debug-socket-path" PATH Accepted::Never, "there is no socket without authentication";
-    "service-account-lookup" BOOL Accepted::Only(&["true"]), "tokens count only while their ServiceAccount exists";
-    "service-account-signing-endpoint" PATH Accepted::Never, "tokens are signed by --service-account-signing-key-file";
-    "egress-selector-config-file" FILE Accepted::Never, "other servers are reached directly";
-    "admission-control" NAMES Accepted::Never, "use --enable-admission-plugins and --disable-admission-plugins";
-    "allow-metric-labels" LABELS Accepted::Any, "the labels of metrics are fixed";
-    "allow-metric-labels-manifest" FILE Accepted::Any, "the labels of metrics are fixed";
-    "disabled-metrics" NAMES Accepted::Any, "all metrics are shown";
-    "show-hidden-metrics-for-version" VERSION Accepted::Any, "no metric is hidden";
-    "log-flush-frequency" DURATION Accepted::Any, "a line of the log is written at once";
-    "log-json-info-buffer-size" BYTES Accepted::Any, "a line of the log is written at once";
-    "log-json-split-stream" BOOL Accepted::Only(&["false"]), "the log has one stream";
-    "log-text-info-buffer-size" BYTES Accepted::Any, "a line of the log is written at once";
-    "log-text-split-stream" BOOL Accepted::Only(&["false"]), "the log has one stream";
-    "vmodule" LEVELS Accepted::Any, "-v counts for all modules";
-    "coordinated-leadership-lease-duration" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
-    "coordinated-leadership-renew-deadline" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
-    "coordinated-leadership-retry-period" DURATION Accepted::Any, "no leader is elected among LeaseCandidates";
-    "enable-logs-handler" BOOL Accepted::Only(&["false"]), "/logs is not served";
-    "kubelet-certificate-authority" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-client-certificate" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-client-key" FILE Accepted::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-preferred-address-types" TYPES Accepted::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-timeout" DURATION Accepted::Any, "requests that a kubelet would have to answer get 501";
-    "kubernetes-service-node-port" PORT Accepted::Only(&["0"]), "the Service kubernetes has no node port";
-    "max-connection-bytes-per-sec" BYTES Accepted::Only(&["0"]), "the bytes of a connection are not rationed";
-    "peer-advertise-ip" IP Accepted::Any, "requests are not passed on to replicas of another version";
-    "peer-advertise-port" PORT Accepted::Any, "requests are not passed on to replicas of another version";
-    "peer-ca-file" FILE Accepted::Any, "requests are not passed on to replicas of another version";
+    "emulated-version" VERSION AcceptedValues::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to emulate";
+    "min-compatibility-version" VERSION AcceptedValues::Only(&["1.36", "kube=1.36"]), "there is no version but 1.36 to be compatible with";
+    "emulation-forward-compatible" BOOL AcceptedValues::Only(&["false"]), "there is no version but 1.36 to emulate";
+    "runtime-config-emulation-forward-compatible" BOOL AcceptedValues::Only(&["false"]), "there is no version but 1.36 to emulate";
+    "livez-grace-period" DURATION AcceptedValues::Any, "/livez does not wait for anything that a start does";
+    "send-retry-after-while-not-ready-once" BOOL AcceptedValues::Only(&["false"]), "requests are not turned away before the first readiness";
+    "storage-initialization-timeout" DURATION AcceptedValues::Any, "/readyz waits for every watch cache for as long as it takes";
+    "delete-collection-workers" COUNT AcceptedValues::Any, "the objects of a collection are deleted by as many writes at a time as their registry has permits for";
+    "enable-garbage-collector" BOOL AcceptedValues::Only(&["true"]), "deletions in the foreground and with orphans always leave their finalizers";
+    "etcd-count-metric-poll-period" DURATION AcceptedValues::Any, "objects are counted by the watch caches";
+    "etcd-db-metric-poll-interval" DURATION AcceptedValues::Any, "the size of etcd's database is not asked for";
+    "etcd-healthcheck-timeout" DURATION AcceptedValues::Any, "the probe of the store has a bound of its own";
+    "etcd-readycheck-timeout" DURATION AcceptedValues::Any, "the probe of the store has a bound of its own";
+    "etcd-servers-overrides" OVERRIDES AcceptedValues::Never, "all resources are kept in one store";
+    "storage-backend" BACKEND AcceptedValues::Only(&["etcd3"]), "without --etcd-servers the store is the embedded one";
+    "watch-cache" BOOL AcceptedValues::Only(&["true"]), "reads are answered from watch caches";
+    "watch-cache-sizes" SIZES AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
+    "default-watch-cache-size" COUNT AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
+    "cert-dir" DIR AcceptedValues::Any, "certificates that are not given are made in --data-dir";
+    "disable-http2-serving" BOOL AcceptedValues::Only(&["false"]), "HTTP/2 is always offered";
+    "permit-address-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";
+    "permit-port-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";
+    "tls-curve-preferences" CURVES AcceptedValues::Never, "the groups of key exchange are those of rustls";
+    "tls-sni-cert-key" PAIRS AcceptedValues::Never, "there is one serving certificate; give one that names all hosts";
+    "contention-profiling" BOOL AcceptedValues::Only(&["false"]), "there are no locks to profile";
+    "debug-socket-path" PATH AcceptedValues::Never, "there is no socket without authentication";
+    "service-account-lookup" BOOL AcceptedValues::Only(&["true"]), "tokens count only while their ServiceAccount exists";
+    "service-account-signing-endpoint" PATH AcceptedValues::Never, "tokens are signed by --service-account-signing-key-file";
+    "egress-selector-config-file" FILE AcceptedValues::Never, "other servers are reached directly";
+    "admission-control" NAMES AcceptedValues::Never, "use --enable-admission-plugins and --disable-admission-plugins";
+    "allow-metric-labels" LABELS AcceptedValues::Any, "the labels of metrics are fixed";
+    "allow-metric-labels-manifest" FILE AcceptedValues::Any, "the labels of metrics are fixed";
+    "disabled-metrics" NAMES AcceptedValues::Any, "all metrics are shown";
+    "show-hidden-metrics-for-version" VERSION AcceptedValues::Any, "no metric is hidden";
+    "log-flush-frequency" DURATION AcceptedValues::Any, "a line of the log is written at once";
+    "log-json-info-buffer-size" BYTES AcceptedValues::Any, "a line of the log is written at once";
+    "log-json-split-stream" BOOL AcceptedValues::Only(&["false"]), "the log has one stream";
+    "log-text-info-buffer-size" BYTES AcceptedValues::Any, "a line of the log is written at once";
+    "log-text-split-stream" BOOL AcceptedValues::Only(&["false"]), "the log has one stream";
+    "vmodule" LEVELS AcceptedValues::Any, "-v counts for all modules";
+    "coordinated-leadership-lease-duration" DURATION AcceptedValues::Any, "no leader is elected among LeaseCandidates";
+    "coordinated-leadership-renew-deadline" DURATION AcceptedValues::Any, "no leader is elected among LeaseCandidates";
+    "coordinated-leadership-retry-period" DURATION AcceptedValues::Any, "no leader is elected among LeaseCandidates";
+    "enable-logs-handler" BOOL AcceptedValues::Only(&["false"]), "/logs is not served";
+    "kubelet-certificate-authority" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-client-certificate" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-client-key" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-preferred-address-types" TYPES AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-timeout" DURATION AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubernetes-service-node-port" PORT AcceptedValues::Only(&["0"]), "the Service kubernetes has no node port";
+    "max-connection-bytes-per-sec" BYTES AcceptedValues::Only(&["0"]), "the bytes of a connection are not rationed";
+    "peer-advertise-ip" IP AcceptedValues::Any, "requests are not passed on to replicas of another version";
+    "peer-advertise-port" PORT AcceptedValues::Any, "requests are not passed on to replicas of another version";
+    "peer-ca-file" FILE AcceptedValues::Any, "requests are not passed on to replicas of another version";
 };
 
 impl UpstreamFlag {
     /// Judges a value that was given.
     fn judge(&self, given: Given) -> Result<Option<WithoutEffect>, SettingError> {
         let is_accepted = match self.accepted {
-            Accepted::Any => true,
-            Accepted::Only(values) => values.contains(&given.text.as_str()),
-            Accepted::Never => false,
+            AcceptedValues::Any => true,
+            AcceptedValues::Only(values) => values.contains(&given.text.as_str()),
+            AcceptedValues::Never => false,
         };
         if is_accepted {
-            let has_effect = matches!(self.accepted, Accepted::Only(_));
+            let has_effect = matches!(self.accepted, AcceptedValues::Only(_));
             return Ok((!has_effect).then_some(WithoutEffect {
                 flag: self.key.name,
                 reason: self.key.help,
@@ -122,7 +122,7 @@ impl UpstreamFlag {
             origin: given.origin,
             value: Some(given.text),
             allowed: match self.accepted {
-                Accepted::Only(values) => format!("only {} is possible: {reason}", values.join(" or ")),
+                AcceptedValues::Only(values) => format!("only {} is possible: {reason}", values.join(" or ")),
                 _ => format!("not supported: {reason}"),
             },
         })
