@@ -26,6 +26,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod time;
+pub mod url;
 pub mod webhook_address;
 pub mod webhook_answer;
 pub mod yaml;

@@ -9,7 +9,6 @@ pub(crate) mod webhookconfigurations;
 mod expressions;
 mod matching;
 mod mutations;
-mod urls;
 
 use serde_json::Value;
 

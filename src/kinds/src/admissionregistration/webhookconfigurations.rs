@@ -4,14 +4,14 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names,
+    names, url,
 };
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{
     expressions::ExpressionScope,
     matching::{validate_match_conditions, validate_rule_with_operations},
-    name_warnings, urls,
+    name_warnings,
 };
 use crate::{
     checks::{number, push_invalid, require, validate_optional_label_selector, validate_supported},
@@ -168,8 +168,8 @@ fn validate_client_config(client: &Value, path: &Path<'_>, errors: &mut ErrorLis
 }
 
 /// A URL must be of HTTPS and have no more than a host and a path.
-fn validate_webhook_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let url = match urls::parse(url) {
+fn validate_webhook_url(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let url = match url::parse(text) {
         Ok(url) => url,
         Err(error) => {
             let detail = format!("url must be a valid URL: {error}; {URL_FORM}");

@@ -1,17 +1,27 @@
 //! URLs as Go's `net/url` reads them.
 
-/// The parts of a URL that a webhook's may or must have.
+/// The parts of a URL.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct WebhookUrl<'a> {
-    pub(super) scheme: String,
-    pub(super) user: Option<&'a str>,
-    pub(super) host: &'a str,
-    pub(super) query: &'a str,
-    pub(super) fragment: &'a str,
+pub struct GoUrl<'a> {
+    /// The scheme, in small letters.
+    pub scheme: String,
+    /// The user, with a password if there is one.
+    pub user: Option<&'a str>,
+    /// The host, with a port if there is one.
+    pub host: &'a str,
+    /// The path, as it is written; empty for what has a scheme and no slash after it.
+    pub path: &'a str,
+    /// The query, without its question mark.
+    pub query: &'a str,
+    /// The fragment, without its sign.
+    pub fragment: &'a str,
 }
 
-/// Takes a URL apart, or says with Go's words why not.
-pub(super) fn parse(text: &str) -> Result<WebhookUrl<'_>, String> {
+/// Takes a URL apart.
+///
+/// # Errors
+/// In Go's words, if it is none.
+pub fn parse(text: &str) -> Result<GoUrl<'_>, String> {
     let failed = |error: String| format!("parse {text:?}: {error}");
     if text.chars().any(|c| c.is_ascii_control()) {
         return Err(failed("net/url: invalid control character in URL".to_owned()));
@@ -19,11 +29,11 @@ pub(super) fn parse(text: &str) -> Result<WebhookUrl<'_>, String> {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let (scheme, rest) = split_scheme(rest).map_err(failed)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut url = WebhookUrl {
+    let mut url = GoUrl {
         scheme: scheme.to_ascii_lowercase(),
         query,
         fragment,
-        ..WebhookUrl::default()
+        ..GoUrl::default()
     };
     let mut path = rest;
     if !rest.starts_with('/') {
@@ -47,6 +57,7 @@ pub(super) fn parse(text: &str) -> Result<WebhookUrl<'_>, String> {
         (url.user, url.host, path) = (user, host, after);
     }
     check_escapes(path).map_err(failed)?;
+    url.path = path;
     Ok(url)
 }
 
