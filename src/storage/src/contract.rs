@@ -4,6 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, future::BoxFuture};
+use tokio::sync::watch;
 
 /// A store revision: one number for the whole keyspace, growing by one with each committed write.
 pub type Revision = i64;
@@ -185,6 +186,9 @@ pub enum StorageError {
     /// The store has no room left. Nothing was written; reads and deletions go on.
     #[error("store is full: {0}")]
     Full(String),
+    /// The value could not be encrypted, such as because a KMS plugin is away. Nothing was written.
+    #[error("failed to encrypt data: {0}")]
+    Encryption(String),
     /// The store is damaged or misconfigured. Nothing was written.
     #[error("store failed: {0}")]
     Failed(String),
@@ -234,6 +238,11 @@ pub trait Storage: Send + Sync + 'static {
     /// another provider or key, or not at all. Then an update without a change is written all the same.
     fn is_stale<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<bool, StorageError>> {
         Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Changes when values that could not be decrypted may be readable now; `None` if that never happens.
+    fn readable_anew(&self) -> Option<watch::Receiver<u64>> {
+        None
     }
 
     /// The newest committed revision, linearizably: no write acknowledged before the call has a

@@ -77,7 +77,12 @@ impl AesGcm {
             length => return Err(EncryptionError::KeyLength(length)),
         };
         let key = UnboundKey::new(algorithm, key).map_err(|_| EncryptionError::Cipher)?;
-        Ok(Self(LessSafeKey::new(key)))
+        Ok(Self::of(key))
+    }
+
+    /// By a key that was made for it.
+    pub(super) fn of(key: UnboundKey) -> Self {
+        Self(LessSafeKey::new(key))
     }
 
     pub(super) fn decrypt(&self, data: &[u8], place: &str) -> Result<Vec<u8>, EncryptionError> {

@@ -1,6 +1,6 @@
 //! The resources to encrypt and their providers: `EncryptionConfiguration` after it has been read.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -62,6 +62,19 @@ pub enum Provider {
     AesGcm(Vec<NamedKey>),
     /// XSalsa20 and Poly1305.
     Secretbox(Vec<NamedKey>),
+    /// AES in GCM mode under keys of a KMS v2 plugin.
+    Kms(KmsProvider),
+}
+
+/// A KMS v2 plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KmsProvider {
+    /// The name that stands in the values.
+    pub name: String,
+    /// The path of its Unix socket; `/@name` is in Linux' abstract namespace.
+    pub socket: String,
+    /// The longest that a call may take.
+    pub timeout: Duration,
 }
 
 /// A key with the name that stands in the values that it encrypts.

@@ -9,10 +9,12 @@
 //!                          │ providers of the resource, exchanged at run time
 //! ```
 //! A value that no provider can decrypt is handed on as [`UNDECRYPTED_PREFIX`] and the reason, so that its key is known to be
-//! taken: the registry reports it as any other value that cannot be read. Keys outside the objects, such as fences, are never encrypted.
+//! taken: the registry reports it as any other value that cannot be read, and reads it again when the providers change or a KMS
+//! plugin is back. Keys outside the objects, such as fences, are never encrypted.
 
 mod aes;
 mod config;
+mod kms;
 mod providers;
 mod resources;
 mod secretbox;
@@ -22,7 +24,8 @@ mod tests;
 mod transform;
 
 pub use self::{
-    config::{EncryptedResources, EncryptionConfig, NamedKey, Provider, ResourceName},
+    config::{EncryptedResources, EncryptionConfig, KmsProvider, NamedKey, Provider, ResourceName},
+    kms::{KmsCallError, KmsOptions, KmsProbe, ReadableSignal},
     providers::EncryptionProviders,
     resources::KeyResources,
     store::{CurrentProviders, EncryptedStore},

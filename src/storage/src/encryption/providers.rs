@@ -1,11 +1,17 @@
 //! The providers of each resource, and the trial of one after the other (`storage/value.prefixTransformers`).
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    config::{EncryptionConfig, ResourceName},
+    config::{EncryptionConfig, Provider, ResourceName},
+    kms::{KmsOptions, KmsPlugin, KmsProbe, ReadableSignal},
     transform::{EncryptionError, PlainValue, Transformer},
 };
 
@@ -14,6 +20,9 @@ const ANY: &str = "*";
 /// All that is configured, ready to work.
 pub struct EncryptionProviders {
     by_resource: HashMap<ResourceName, Arc<ProviderChain>>,
+    /// In their order in the configuration.
+    plugins: Vec<Arc<KmsPlugin>>,
+    close_grace: Duration,
 }
 
 impl std::fmt::Debug for EncryptionProviders {
@@ -23,18 +32,35 @@ impl std::fmt::Debug for EncryptionProviders {
 }
 
 impl EncryptionProviders {
-    /// Makes the ciphers of a configuration.
+    /// Says what is wrong with a configuration.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn check(config: &EncryptionConfig) -> Result<(), EncryptionError> {
+        let options = KmsOptions {
+            server: String::new(),
+            wall: Arc::new(|| SystemTime::UNIX_EPOCH),
+            readable: ReadableSignal::default(),
+        };
+        Self::new(config, &options).map(drop)
+    }
+
+    /// Makes the ciphers of a configuration. Plugins are not asked for anything before [`Self::check_plugins`].
     ///
     /// # Errors
     /// If a key has no length of its cipher, or a rule can have no effect because of an earlier one.
-    pub fn new(config: &EncryptionConfig) -> Result<Self, EncryptionError> {
+    pub fn new(config: &EncryptionConfig, kms: &KmsOptions) -> Result<Self, EncryptionError> {
         let mut by_resource: HashMap<ResourceName, Vec<Arc<Transformer>>> = HashMap::new();
+        let mut plugins = Vec::new();
         for rule in &config.resources {
-            let transformers = rule
-                .providers
-                .iter()
-                .map(|provider| Transformer::new(provider).map(Arc::new));
+            let providers = rule.providers.iter();
+            let transformers = providers.map(|provider| Transformer::new(provider, kms).map(Arc::new));
             let transformers = transformers.collect::<Result<Vec<_>, _>>()?;
+            plugins.extend(
+                transformers
+                    .iter()
+                    .filter_map(|transformer| transformer.plugin().cloned()),
+            );
             for resource in &rule.resources {
                 for earlier in [name(ANY, &resource.group), name(ANY, ANY)] {
                     if by_resource.contains_key(&earlier) {
@@ -50,7 +76,45 @@ impl EncryptionProviders {
             .map(|(resource, chain)| (resource, Arc::new(ProviderChain(chain))));
         Ok(Self {
             by_resource: chains.collect(),
+            plugins,
+            close_grace: close_grace(config),
         })
+    }
+
+    /// Reports whether there are plugins.
+    pub fn have_plugins(&self) -> bool {
+        !self.plugins.is_empty()
+    }
+
+    /// Looks at the plugins now, those that have not just answered.
+    pub async fn check_plugins(&self) {
+        join_all(self.plugins.iter().map(|plugin| plugin.check())).await;
+    }
+
+    /// The background work of the plugins, to be run beside.
+    pub fn background(&self) -> impl Iterator<Item = KmsProbe> {
+        self.plugins.iter().map(|plugin| plugin.background())
+    }
+
+    /// The health check `kms-providers`: the last answer of each plugin.
+    ///
+    /// # Errors
+    /// With all that is wrong.
+    pub fn plugins_health(&self) -> Result<(), String> {
+        let answers = self.plugins.iter().map(|plugin| plugin.health()).enumerate();
+        let failed = answers.filter_map(|(number, answer)| Some(format!("kms-provider-{number}: {}", answer.err()?)));
+        let mut errors: Vec<String> = failed.collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(format!("[{}]", errors.join(", "))),
+        }
+    }
+
+    /// The time that a plugin may take until it is well, when it comes into use while the server runs: twice the timeouts of
+    /// all.
+    pub fn close_grace(&self) -> Duration {
+        self.close_grace
     }
 
     /// The providers of a resource; `None` if its values are not encrypted.
@@ -61,6 +125,17 @@ impl EncryptionProviders {
             .or_else(of_group)
             .or_else(|| self.by_resource.get(&name(ANY, ANY)))
     }
+}
+
+fn close_grace(config: &EncryptionConfig) -> Duration {
+    let providers = config.resources.iter().flat_map(|rule| &rule.providers);
+    let timeouts = providers.filter_map(|provider| match provider {
+        Provider::Kms(kms) => Some(kms.timeout),
+        _ => None,
+    });
+    timeouts
+        .fold(Duration::ZERO, Duration::saturating_add)
+        .saturating_mul(2)
 }
 
 fn name(resource: &str, group: &str) -> ResourceName {
@@ -75,7 +150,7 @@ pub(super) struct ProviderChain(Vec<Arc<Transformer>>);
 
 impl ProviderChain {
     /// Decrypts a value by the provider that it is of.
-    pub(super) fn decrypt<'v>(
+    pub(super) async fn decrypt<'v>(
         &self,
         data: &'v [u8],
         resource: &ResourceName,
@@ -90,13 +165,13 @@ impl ProviderChain {
             let Some(rest) = data.strip_prefix(transformer.prefix.as_bytes()) else {
                 continue;
             };
-            match transformer.decrypt(rest, place) {
+            match transformer.decrypt(rest, place).await {
                 Ok(plain) => {
                     note(
                         if transformer.is_identity() {
                             "identity"
                         } else {
-                            transformer.prefix
+                            &transformer.prefix
                         },
                         None,
                     );
@@ -106,7 +181,7 @@ impl ProviderChain {
                 // Another provider may be right: to go back to plain text, it stands before the one to get away from.
                 Err(_) if transformer.is_identity() => {}
                 Err(error) => {
-                    note(transformer.prefix, Some(&error));
+                    note(&transformer.prefix, Some(&error));
                     errors.push(error);
                 }
             }
@@ -132,7 +207,7 @@ impl ProviderChain {
         record(
             resource,
             "to_storage",
-            transformer.prefix,
+            &transformer.prefix,
             begun.elapsed(),
             encrypted.as_ref().err(),
         );
@@ -141,7 +216,7 @@ impl ProviderChain {
 }
 
 fn record(resource: &ResourceName, kind: &'static str, prefix: &str, took: Duration, error: Option<&EncryptionError>) {
-    let status = if error.is_some() { "unknown-non-grpc" } else { "OK" };
+    let status = error.map_or_else(|| "OK".to_owned(), EncryptionError::status);
     metrics::counter!(
         "apiserver_storage_transformation_operations_total",
         "resource" => resource.to_string(),

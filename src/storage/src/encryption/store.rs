@@ -5,15 +5,40 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, future::BoxFuture};
+use tokio::sync::watch;
 
-use super::{UNDECRYPTED_PREFIX, providers::EncryptionProviders, resources::KeyResources};
+use super::{UNDECRYPTED_PREFIX, kms::ReadableSignal, providers::EncryptionProviders, resources::KeyResources};
 use crate::{
     Compare, Event, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
     WatchBatch, WatchStream, WriteOutcome,
 };
 
 /// The providers that are in use; others may take their place while the server runs.
-pub type CurrentProviders = Arc<ArcSwap<EncryptionProviders>>;
+pub struct CurrentProviders {
+    providers: ArcSwap<EncryptionProviders>,
+    readable: ReadableSignal,
+}
+
+impl CurrentProviders {
+    /// These, whose plugins raise this signal.
+    pub fn new(providers: EncryptionProviders, readable: ReadableSignal) -> Arc<Self> {
+        Arc::new(Self {
+            providers: ArcSwap::from_pointee(providers),
+            readable,
+        })
+    }
+
+    /// The providers now.
+    pub fn load(&self) -> Arc<EncryptionProviders> {
+        self.providers.load_full()
+    }
+
+    /// Puts others in their place. They may be able to decrypt what these could not.
+    pub fn replace(&self, providers: EncryptionProviders) {
+        self.providers.store(Arc::new(providers));
+        self.readable.raise();
+    }
+}
 
 /// A [`Storage`] that encrypts what it puts into another one.
 pub struct EncryptedStore {
@@ -23,13 +48,13 @@ pub struct EncryptedStore {
 
 #[derive(Clone)]
 struct Codec {
-    providers: CurrentProviders,
+    providers: Arc<CurrentProviders>,
     resources: Arc<KeyResources>,
 }
 
 impl EncryptedStore {
     /// Stands before a store.
-    pub fn new(inner: Arc<dyn Storage>, providers: CurrentProviders, resources: KeyResources) -> Self {
+    pub fn new(inner: Arc<dyn Storage>, providers: Arc<CurrentProviders>, resources: KeyResources) -> Self {
         let resources = Arc::new(resources);
         Self {
             inner,
@@ -49,13 +74,13 @@ impl Codec {
         };
         let encrypted = chain.encrypt(&value, &resource, key);
         encrypted.map(Bytes::from).map_err(|error| {
-            tracing::error!(%resource, %error, "a value could not be encrypted");
-            StorageError::Failed(format!("failed to encrypt data: {error}"))
+            tracing::error!(%resource, %error, "failed to encrypt data");
+            StorageError::Encryption(error.to_string())
         })
     }
 
     /// The entry with its plain text, or with the reason why there is none.
-    fn decrypt(&self, mut entry: KeyValue) -> KeyValue {
+    async fn decrypt(&self, mut entry: KeyValue) -> KeyValue {
         let Some(resource) = self.resources.of(&entry.key) else {
             return entry;
         };
@@ -63,7 +88,7 @@ impl Codec {
         let Some(chain) = providers.of(&resource) else {
             return entry;
         };
-        let decrypted = match chain.decrypt(&entry.value, &resource, &entry.key) {
+        let decrypted = match chain.decrypt(&entry.value, &resource, &entry.key).await {
             Ok(plain) => match plain.value {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(value) => Some(value),
@@ -76,19 +101,25 @@ impl Codec {
         entry
     }
 
-    fn decrypt_outcome(&self, outcome: WriteOutcome) -> WriteOutcome {
+    async fn decrypt_opt(&self, entry: Option<KeyValue>) -> Option<KeyValue> {
+        match entry {
+            Some(entry) => Some(self.decrypt(entry).await),
+            None => None,
+        }
+    }
+
+    async fn decrypt_outcome(&self, outcome: WriteOutcome) -> WriteOutcome {
         match outcome {
-            WriteOutcome::Conflict(entry) => WriteOutcome::Conflict(entry.map(|entry| self.decrypt(entry))),
+            WriteOutcome::Conflict(entry) => WriteOutcome::Conflict(self.decrypt_opt(entry).await),
             committed @ WriteOutcome::Committed(_) => committed,
         }
     }
 
-    fn decrypt_event(&self, event: Event) -> Event {
-        let decrypt = |entry: Option<KeyValue>| entry.map(|entry| self.decrypt(entry));
+    async fn decrypt_event(&self, event: Event) -> Event {
         match event {
             Event::Put { entry, previous } => Event::Put {
-                entry: self.decrypt(entry),
-                previous: decrypt(previous),
+                entry: self.decrypt(entry).await,
+                previous: self.decrypt_opt(previous).await,
             },
             Event::Delete {
                 key,
@@ -97,20 +128,17 @@ impl Codec {
             } => Event::Delete {
                 key,
                 revision,
-                previous: decrypt(previous),
+                previous: self.decrypt_opt(previous).await,
             },
         }
     }
 
-    fn decrypt_batch(&self, batch: WatchBatch) -> WatchBatch {
-        WatchBatch {
-            events: batch
-                .events
-                .into_iter()
-                .map(|event| self.decrypt_event(event))
-                .collect(),
-            ..batch
+    async fn decrypt_batch(&self, batch: WatchBatch) -> WatchBatch {
+        let mut events = Vec::with_capacity(batch.events.len());
+        for event in batch.events {
+            events.push(self.decrypt_event(event).await);
         }
+        WatchBatch { events, ..batch }
     }
 }
 
@@ -122,18 +150,18 @@ impl Storage for EncryptedStore {
     ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
         Box::pin(async move {
             let (entry, newest) = self.inner.get(key, revision).await?;
-            Ok((entry.map(|entry| self.codec.decrypt(entry)), newest))
+            Ok((self.codec.decrypt_opt(entry).await, newest))
         })
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
         Box::pin(async move {
             let page = self.inner.range(request).await?;
-            let entries = page.entries.into_iter().map(|entry| self.codec.decrypt(entry));
-            Ok(RangePage {
-                entries: entries.collect(),
-                ..page
-            })
+            let mut entries = Vec::with_capacity(page.entries.len());
+            for entry in page.entries {
+                entries.push(self.codec.decrypt(entry).await);
+            }
+            Ok(RangePage { entries, ..page })
         })
     }
 
@@ -147,7 +175,7 @@ impl Storage for EncryptedStore {
         Box::pin(async move {
             let value = self.codec.encrypt(key, value)?;
             let outcome = self.inner.put(key, value, compare, options).await?;
-            Ok(self.codec.decrypt_outcome(outcome))
+            Ok(self.codec.decrypt_outcome(outcome).await)
         })
     }
 
@@ -159,7 +187,7 @@ impl Storage for EncryptedStore {
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         Box::pin(async move {
             let outcome = self.inner.delete(key, revision, fence).await?;
-            Ok(self.codec.decrypt_outcome(outcome))
+            Ok(self.codec.decrypt_outcome(outcome).await)
         })
     }
 
@@ -167,7 +195,15 @@ impl Storage for EncryptedStore {
         Box::pin(async move {
             let stream = self.inner.watch(prefix, after).await?;
             let codec = self.codec.clone();
-            let stream = stream.map(move |batch| batch.map(|batch| codec.decrypt_batch(batch)));
+            let stream = stream.then(move |batch| {
+                let codec = codec.clone();
+                async move {
+                    match batch {
+                        Ok(batch) => Ok(codec.decrypt_batch(batch).await),
+                        Err(error) => Err(error),
+                    }
+                }
+            });
             Ok(Box::pin(stream) as WatchStream)
         })
     }
@@ -181,13 +217,16 @@ impl Storage for EncryptedStore {
                 return Ok(false);
             };
             let (entry, _) = self.inner.get(key, None).await?;
-            let is_stale = |entry: KeyValue| {
-                chain
-                    .decrypt(&entry.value, &resource, key)
-                    .is_ok_and(|plain| plain.stale)
+            let Some(entry) = entry else {
+                return Ok(false);
             };
-            Ok(entry.is_some_and(is_stale))
+            let plain = chain.decrypt(&entry.value, &resource, key).await;
+            Ok(plain.is_ok_and(|plain| plain.stale))
         })
+    }
+
+    fn readable_anew(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.codec.providers.readable.subscribe())
     }
 
     fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {

@@ -1,8 +1,7 @@
 //! Values in the formats of kube-apiserver, over the embedded store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
-use arc_swap::ArcSwap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionError, EncryptionProviders,
-    KeyResources, NamedKey, Provider, ResourceName, UNDECRYPTED_PREFIX,
+    KeyResources, KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, UNDECRYPTED_PREFIX,
 };
 use crate::{Compare, EmbeddedOptions, EmbeddedStore, Event, PutOptions, RangeRequest, Storage, WriteOutcome};
 
@@ -32,7 +31,12 @@ fn rule(resources: &[&str], providers: Vec<Provider>) -> EncryptedResources {
 }
 
 fn providers(rules: Vec<EncryptedResources>) -> EncryptionProviders {
-    EncryptionProviders::new(&EncryptionConfig { resources: rules }).expect("the configuration is sound")
+    let kms = KmsOptions {
+        server: "apiserver".to_owned(),
+        wall: Arc::new(|| SystemTime::UNIX_EPOCH),
+        readable: ReadableSignal::default(),
+    };
+    EncryptionProviders::new(&EncryptionConfig { resources: rules }, &kms).expect("the configuration is sound")
 }
 
 fn resources() -> KeyResources {
@@ -53,7 +57,7 @@ fn resources() -> KeyResources {
 struct Bench {
     _dir: TempDir,
     raw: Arc<dyn Storage>,
-    current: CurrentProviders,
+    current: Arc<CurrentProviders>,
     store: EncryptedStore,
 }
 
@@ -65,7 +69,7 @@ impl Bench {
             ..EmbeddedOptions::default()
         };
         let raw: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
-        let current: CurrentProviders = Arc::new(ArcSwap::from_pointee(providers(rules)));
+        let current = CurrentProviders::new(providers(rules), ReadableSignal::default());
         let store = EncryptedStore::new(Arc::clone(&raw), Arc::clone(&current), resources());
         Self {
             _dir: dir,
@@ -76,7 +80,7 @@ impl Bench {
     }
 
     fn exchange(&self, rules: Vec<EncryptedResources>) {
-        self.current.store(Arc::new(providers(rules)));
+        self.current.replace(providers(rules));
     }
 
     async fn put(&self, key: &str, value: &str) {
@@ -331,7 +335,7 @@ async fn rules_are_for_resources_groups_or_all() {
 
 #[test]
 fn a_rule_without_effect_is_refused() {
-    let build = |rules| EncryptionProviders::new(&EncryptionConfig { resources: rules }).map(drop);
+    let build = |rules| EncryptionProviders::check(&EncryptionConfig { resources: rules });
     let plain = || vec![Provider::Identity];
     let masked = |one: &str, other: &str| Err(EncryptionError::Masked(one.to_owned(), other.to_owned()));
     assert_eq!(

@@ -1,0 +1,103 @@
+//! Reads that failed because of the plugin, and the word that they may succeed now.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use super::envelope::{CacheKey, DekSource};
+use crate::encryption::transform::EncryptionError;
+
+/// More encrypted seeds are not kept to be tried again: a store has as many as servers were started over it.
+const KEPT: usize = 1_000;
+/// So many times failed reads are tried again soon; later with the plugin's status.
+const SOON: u32 = 6;
+
+/// Announces that values which could not be decrypted may be readable now.
+#[derive(Debug, Clone, Default)]
+pub struct ReadableSignal(Arc<watch::Sender<u64>>);
+
+impl ReadableSignal {
+    /// Announces it.
+    pub(in crate::encryption) fn raise(&self) {
+        self.0.send_modify(|times| *times = times.wrapping_add(1));
+    }
+
+    /// Hears of it from now on.
+    pub(in crate::encryption) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+/// The seeds that could not be decrypted.
+#[derive(Default)]
+pub(super) struct FailedReads(Mutex<FailedDeks>);
+
+#[derive(Default)]
+struct FailedDeks {
+    by_key: HashMap<CacheKey, (DekSource, EncryptionError)>,
+    /// True if some are not in the map.
+    more: bool,
+    /// Since when the plugin does not answer: its last error. Other seeds are not tried then.
+    unreachable: Option<EncryptionError>,
+    rounds: u32,
+}
+
+impl FailedReads {
+    fn locked<T>(&self, look: impl FnOnce(&mut FailedDeks) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The error of a seed that need not be tried.
+    pub(super) fn known(&self, key: &CacheKey) -> Option<EncryptionError> {
+        self.locked(|failed| {
+            let of_it = failed.by_key.get(key).map(|(_, error)| error.clone());
+            of_it.or_else(|| failed.unreachable.clone())
+        })
+    }
+
+    /// Notes a failure; true if it is the first of this seed.
+    pub(super) fn note(&self, key: CacheKey, source: DekSource, error: &EncryptionError) -> bool {
+        self.locked(|failed| {
+            if error.is_unreachable() {
+                failed.unreachable = Some(error.clone());
+            }
+            if failed.by_key.len() >= KEPT && !failed.by_key.contains_key(&key) {
+                failed.more = true;
+                return false;
+            }
+            let is_new = failed.by_key.insert(key, (source, error.clone())).is_none();
+            if is_new {
+                failed.rounds = 0;
+            }
+            is_new
+        })
+    }
+
+    /// The seeds to be tried again, now that the plugin answers.
+    pub(super) fn begin_round(&self) -> Vec<(CacheKey, DekSource)> {
+        self.locked(|failed| {
+            failed.unreachable = None;
+            failed.rounds = failed.rounds.saturating_add(1);
+            let seeds = failed.by_key.iter();
+            seeds.map(|(key, (source, _))| (*key, source.clone())).collect()
+        })
+    }
+
+    /// Forgets a seed: it is known now.
+    pub(super) fn forget(&self, key: &CacheKey) {
+        self.locked(|failed| failed.by_key.remove(key));
+    }
+
+    /// Forgets that there are more; says whether there were.
+    pub(super) fn take_more(&self) -> bool {
+        self.locked(|failed| std::mem::take(&mut failed.more))
+    }
+
+    /// Reports whether they are to be tried again before the plugin's status is due.
+    pub(super) fn are_due(&self) -> bool {
+        self.locked(|failed| (!failed.by_key.is_empty() || failed.more) && failed.rounds < SOON)
+    }
+}
