@@ -1,12 +1,13 @@
 //! The client's errors for failures of the store.
 
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Reason, WebhookStatus};
 use trireme_storage::StorageError;
 
 /// Room is made by a person or by the next compaction, not within a second.
 const FULL_RETRY_S: u32 = 10;
 
-/// Maps a store's error to the answer that the client gets. The store's own words go to the log, not to the client.
+/// Maps a store's error to the answer that the client gets. The store's own words go to the log, not to the
+/// client, but for those about encryption, which kube-apiserver gives, too.
 pub fn store_error(error: StorageError) -> ApiError {
     tracing::debug!(%error, "the store refused");
     match error {
@@ -44,6 +45,15 @@ pub fn store_error(error: StorageError) -> ApiError {
                 "the store is out of space, nothing was written; objects can still be read and deleted",
             )
             .with_retry_after(FULL_RETRY_S)
+        }
+        StorageError::Encryption(why) => {
+            let mut error = ApiError::new(Reason::InternalError, why);
+            // kube-apiserver gives no reason for it.
+            error.webhook_status = Some(Box::new(WebhookStatus {
+                code: 500,
+                reason: String::new(),
+            }));
+            error
         }
         StorageError::LeaseNotFound => ApiError::internal("the object's lease has expired"),
         StorageError::Failed(_) => {

@@ -12,6 +12,8 @@ use crate::{definition::ResourceDefinition, item::ItemKey, stored::ItemError};
 
 /// The number of keys that an error names, as with kube-apiserver.
 const NAMED_AT_MOST: usize = 100;
+/// The step that fails for a value that is encrypted.
+const TRANSFORM: &str = "data from the storage is not transformable";
 /// The reason of a cause that names a key (`CauseTypeUnexpectedServerResponse`).
 const UNEXPECTED: &str = "UnexpectedServerResponse";
 
@@ -40,7 +42,7 @@ impl UnreadableValue {
             key,
             revision,
             problem: match error {
-                ItemError::Undecrypted(_) => "data from the storage is not transformable",
+                ItemError::Undecrypted(_) => TRANSFORM,
                 _ => "object not decodable",
             },
             cause: cause.into(),
@@ -50,6 +52,11 @@ impl UnreadableValue {
     /// The key in the store.
     pub fn storage_key(&self, info: &ResourceDefinition) -> String {
         format!("{}/{}", info.storage_prefix, self.key)
+    }
+
+    /// Reports whether it could not be decrypted: that may change without a write.
+    pub(crate) fn is_undecrypted(&self) -> bool {
+        self.problem == TRANSFORM
     }
 
     /// `Error` of a `StorageError` in `k8s.io/apiserver/pkg/storage`.

@@ -7,6 +7,9 @@
 //!                        ▲                  │
 //!                        └─ back-off ◀─ error
 //! ```
+//! When the store says that values may be readable which could not be decrypted, the caches that have such are loaded again, as
+//! of where the others are.
+//!
 //! Order of promises: a cache knows what is on its way to it before the clock shows the revision, so a reader that sees
 //! the clock at R and a cache that has applied all that was dispatched has everything up to R.
 
@@ -36,6 +39,8 @@ pub(super) struct StoreFollower {
     source: WatchedStore,
     clock: Clock,
     wanted: watch::Receiver<Registrations>,
+    /// Changes when values may be readable that could not be decrypted.
+    readable: Option<watch::Receiver<u64>>,
     routes: Arc<Routes>,
     feeds: BTreeMap<Arc<str>, FollowedPrefix>,
     /// Up to where the caches are fed; `None` before the first load and after history was lost.
@@ -45,12 +50,35 @@ pub(super) struct StoreFollower {
 
 struct FollowedPrefix {
     feed: Feed,
-    epoch: u64,
+    /// `None` if it is to be loaded again.
+    epoch: Option<u64>,
+    /// True if it has, or had since it was loaded, values that could not be decrypted.
+    has_undecrypted: bool,
+}
+
+impl FollowedPrefix {
+    fn loaded(registration: &Registration, has_undecrypted: bool) -> Self {
+        Self {
+            feed: registration.feed.clone(),
+            epoch: Some(registration.epoch),
+            has_undecrypted,
+        }
+    }
+}
+
+/// The reasons to look up from waiting.
+enum FollowSignal {
+    Batch(WatchBatch),
+    /// The set of caches has changed.
+    Wanted,
+    /// Values may be readable that could not be decrypted.
+    Readable,
 }
 
 impl StoreFollower {
     pub(super) fn new(source: WatchedStore, clock: Clock, wanted: watch::Receiver<Registrations>) -> Self {
         Self {
+            readable: source.store.readable_anew(),
             source,
             clock,
             wanted,
@@ -92,28 +120,41 @@ impl StoreFollower {
             if self.wanted.has_changed().unwrap_or(false) {
                 self.take_up_wanted(position).await?;
             }
-            let Some(batch) = self.next_batch(&mut stream).await? else {
-                continue;
-            };
-            position = batch.revision;
-            self.dispatch(batch).await;
-            self.backoff.reset();
+            match self.next_batch(&mut stream).await? {
+                FollowSignal::Batch(batch) => {
+                    position = batch.revision;
+                    self.dispatch(batch).await;
+                    self.backoff.reset();
+                }
+                FollowSignal::Wanted => {}
+                FollowSignal::Readable => {
+                    self.give_up_undecrypted();
+                    self.take_up_wanted(position).await?;
+                }
+            }
         }
     }
 
-    /// The next batch, or `None` if the set of caches has changed.
-    async fn next_batch(&mut self, stream: &mut WatchStream) -> Result<Option<WatchBatch>, StorageError> {
+    async fn next_batch(&mut self, stream: &mut WatchStream) -> Result<FollowSignal, StorageError> {
         tokio::select! {
             biased;
             batch = stream.next() => match batch {
-                Some(batch) => batch.map(Some),
+                Some(batch) => batch.map(FollowSignal::Batch),
                 None => Err(StorageError::Unavailable("the watch has ended".to_owned())),
             },
             // The change stays unseen until it is taken up. The sender lives longer than this task.
             _ = self.wanted.changed() => {
                 self.wanted.mark_changed();
-                Ok(None)
+                Ok(FollowSignal::Wanted)
             }
+            () = changed(&mut self.readable) => Ok(FollowSignal::Readable),
+        }
+    }
+
+    /// Has the caches loaded again in which there is what could not be decrypted.
+    fn give_up_undecrypted(&mut self) {
+        for followed in self.feeds.values_mut().filter(|followed| followed.has_undecrypted) {
+            followed.epoch = None;
         }
     }
 
@@ -143,11 +184,7 @@ impl StoreFollower {
         let mut loaded = loaded?;
         self.feeds.clear();
         for (prefix, registration) in wanted.iter() {
-            self.hand_over(registration, loaded.remove(prefix), at).await;
-            let followed = FollowedPrefix {
-                feed: registration.feed.clone(),
-                epoch: registration.epoch,
-            };
+            let followed = self.hand_over(registration, loaded.remove(prefix), at).await;
             self.feeds.insert(prefix.clone(), followed);
         }
         self.source.shared.set_floor(now);
@@ -170,7 +207,7 @@ impl StoreFollower {
             .filter(|(prefix, registration)| {
                 self.feeds
                     .get(*prefix)
-                    .is_none_or(|followed| followed.epoch != registration.epoch)
+                    .is_none_or(|followed| followed.epoch != Some(registration.epoch))
             })
             .collect();
         self.routes = Arc::new(Routes::new(
@@ -189,11 +226,7 @@ impl StoreFollower {
                 Some(all) => all.remove(prefix),
                 None => self.load(&format!("{prefix}/"), position).await?.remove(prefix),
             };
-            self.hand_over(registration, index, position).await;
-            let followed = FollowedPrefix {
-                feed: registration.feed.clone(),
-                epoch: registration.epoch,
-            };
+            let followed = self.hand_over(registration, index, position).await;
             self.feeds.insert(prefix.clone(), followed);
         }
         Ok(())
@@ -234,12 +267,19 @@ impl StoreFollower {
         self.source.store.range(request).await
     }
 
-    async fn hand_over(&self, registration: &Registration, loaded: Option<ItemIndex>, revision: Revision) {
+    async fn hand_over(
+        &self,
+        registration: &Registration,
+        loaded: Option<ItemIndex>,
+        revision: Revision,
+    ) -> FollowedPrefix {
         let index = loaded.unwrap_or_else(|| ItemIndex::of(&registration.info));
+        let followed = FollowedPrefix::loaded(registration, index.has_undecrypted());
         if let Err(error) = registration.feed.replace(index, revision).await {
             // A cache that is being rebuilt asks for a reload when it is back.
             tracing::debug!(%error, "a cache did not take its load");
         }
+        followed
     }
 
     async fn dispatch(&mut self, batch: WatchBatch) {
@@ -254,9 +294,10 @@ impl StoreFollower {
             }
         };
         for PrefixChanges { prefix, changes } in parts {
-            let Some(followed) = self.feeds.get(&prefix) else {
+            let Some(followed) = self.feeds.get_mut(&prefix) else {
                 continue;
             };
+            followed.has_undecrypted |= changes.iter().any(|(_, change)| change.is_undecrypted());
             for (changes, revision) in logic::into_turns(changes) {
                 if let Err(error) = followed.feed.apply(changes, revision).await {
                     tracing::debug!(%error, %prefix, "a cache did not take a batch");
@@ -270,6 +311,17 @@ impl StoreFollower {
         self.position = Some(revision);
         self.source.shared.advance(revision);
     }
+}
+
+/// Waits for the next change; for ever if there is never one.
+async fn changed(readable: &mut Option<watch::Receiver<u64>>) {
+    if let Some(receiver) = readable {
+        if receiver.changed().await.is_ok() {
+            return;
+        }
+        *readable = None;
+    }
+    future::pending().await
 }
 
 async fn computed<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, StorageError> {

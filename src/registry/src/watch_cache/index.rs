@@ -142,6 +142,11 @@ impl ItemIndex {
         self.unreadable.len()
     }
 
+    /// Reports whether there are values that could not be decrypted.
+    pub(crate) fn has_undecrypted(&self) -> bool {
+        self.unreadable.values().any(|value| value.is_undecrypted())
+    }
+
     /// Takes the object out.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Item>> {
         let removed = self.by_key.remove(key)?.item;

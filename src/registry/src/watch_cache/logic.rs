@@ -27,6 +27,13 @@ pub(crate) enum CacheChange {
     },
 }
 
+impl CacheChange {
+    /// Reports whether it is a value that could not be decrypted.
+    pub(crate) fn is_undecrypted(&self) -> bool {
+        matches!(self, Self::Unreadable(value) if value.is_undecrypted())
+    }
+}
+
 /// All that a reader needs, as of one moment. Immutable; cheap to make and to share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CacheSnapshot {

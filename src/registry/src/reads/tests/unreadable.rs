@@ -1,11 +1,20 @@
+use std::{sync::Arc, time::SystemTime};
+
 use serde_json::json;
 use trireme_actors::{testkit::run, topology::Topology};
 use trireme_machinery::{ApiError, Reason, selector::FieldSelector};
+use trireme_storage::{
+    Storage,
+    encryption::{
+        CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources,
+        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName,
+    },
+};
 
 use super::support::{STATE, events, labelled, open, until_error};
 use crate::{
     event_kind::EventKind,
-    fixtures::{ReadSide, configmaps, get, list, watch},
+    fixtures::{ReadSide, configmaps, get, list, open_store, put, watch},
     request::{Freshness, ListRequest, WatchStart},
 };
 
@@ -146,5 +155,64 @@ fn a_watcher_that_was_busy_during_a_reload_notices_what_it_missed() {
         let (seen, error) = until_error(&mut busy).await;
         assert!(seen.is_empty(), "{seen:?}");
         assert_eq!(error.reason, Reason::Expired);
+    });
+}
+
+/// Keys of these bytes for all configmaps.
+fn providers(keys: &[u8]) -> EncryptionProviders {
+    let keys = keys.iter().map(|byte| NamedKey {
+        name: format!("k{byte}"),
+        secret: vec![*byte; 32].into(),
+    });
+    let configmaps = EncryptedResources {
+        resources: vec![ResourceName::parse("configmaps")],
+        providers: vec![Provider::Secretbox(keys.collect())],
+    };
+    let kms = KmsOptions {
+        server: String::new(),
+        wall: Arc::new(|| SystemTime::UNIX_EPOCH),
+        readable: ReadableSignal::default(),
+    };
+    let config = EncryptionConfig {
+        resources: vec![configmaps],
+    };
+    EncryptionProviders::new(&config, &kms).expect("the configuration is sound")
+}
+
+fn encrypted(raw: &Arc<dyn Storage>, keys: &[u8]) -> (Arc<dyn Storage>, Arc<CurrentProviders>) {
+    let current = CurrentProviders::new(providers(keys), ReadableSignal::default());
+    let resources = KeyResources::new(
+        "/registry",
+        [("configmaps".to_owned(), ResourceName::parse("configmaps"))],
+    );
+    let store = EncryptedStore::new(raw.clone(), current.clone(), resources);
+    (Arc::new(store), current)
+}
+
+/// From a load, and from an event.
+#[test]
+fn what_can_be_decrypted_later_is_read_again_then() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, raw) = open_store();
+        let raw: Arc<dyn Storage> = raw;
+        let (foreign, _) = encrypted(&raw, &[2]);
+        let (store, current) = encrypted(&raw, &[1]);
+        put(&*foreign, &configmaps(), "ns/loaded", json!({})).await;
+        let side = ReadSide::start_over(&kit.system, store, vec![configmaps()]).await;
+        let reader = side.reader("configmaps");
+        side.put("configmaps", "ns/own", json!({})).await;
+        put(&*foreign, &configmaps(), "ns/seen", json!({})).await;
+        for name in ["ns/loaded", "ns/seen"] {
+            let error = reader.get(get(name)).await.expect_err("its key is not there");
+            assert_eq!(named(&error), [format!("/registry/configmaps/{name}")]);
+        }
+        let mut watcher = open(&reader, watch("", WatchStart::Now(Freshness::Latest))).await;
+        current.replace(providers(&[1, 2]));
+        // A list says what no event could.
+        let (_, error) = until_error(&mut watcher).await;
+        assert_eq!(error.reason, Reason::Expired);
+        for name in ["ns/loaded", "ns/own", "ns/seen"] {
+            reader.get(get(name)).await.expect("it is readable");
+        }
     });
 }
