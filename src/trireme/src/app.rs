@@ -23,6 +23,7 @@ use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, St
 use crate::build_error::{BuildError, read_file};
 use crate::checks::Watched;
 use crate::duties::Duties;
+use crate::encryption::EncryptionAtRest;
 use crate::first_objects::FirstObjects;
 use crate::group::Membership;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -35,7 +36,7 @@ use crate::resources;
 use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
+use crate::{audit, compaction, front, outage, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -82,7 +83,10 @@ impl App {
             .clock(clock.clone())
             .arbiters(arbiters())
             .build()?;
-        let store = encryption::before(store, settings, &system)?;
+        let hostname = hostname().unwrap_or_else(|| "localhost".to_owned());
+        let identity = ReplicaIdentity::on(&hostname);
+        let encryption = EncryptionAtRest::before(store, settings, &system, identity.name()).await?;
+        let store = encryption.store;
         keep_metrics_small(&system, metrics.clone());
         if let (Some(membership), Some(group)) = (&membership, &settings.group) {
             membership.follow_files(&group.certificates, &system)?;
@@ -101,8 +105,6 @@ impl App {
             .as_ref()
             .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
-        let hostname = hostname().unwrap_or_else(|| "localhost".to_owned());
-        let identity = ReplicaIdentity::on(&hostname);
         let duties = Duties {
             system: &system,
             served: &served,
@@ -156,6 +158,7 @@ impl App {
             &served,
             Watched {
                 store: probe.clone(),
+                plugins: encryption.plugins,
                 namespaces: namespaces.clone(),
                 bootstrap_roles: bootstrap_roles.clone(),
                 priority_classes: priority_classes.clone(),

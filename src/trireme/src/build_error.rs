@@ -22,6 +22,9 @@ pub(crate) enum BuildError {
     /// The file that says how values are encrypted cannot be used.
     #[error("the encryption provider configuration cannot be used: {0}")]
     Encryption(String),
+    /// KMS plugins of a changed configuration are not well.
+    #[error("health check for new transformers failed: {0}")]
+    KmsPlugins(String),
     /// The replica group cannot be taken part in.
     #[error("the replica group cannot be taken part in")]
     Group(#[from] GroupError),
@@ -92,6 +95,13 @@ pub(crate) enum BuildError {
     /// The port cannot be served.
     #[error("the port cannot be served")]
     Edge(#[from] EdgeError),
+}
+
+impl BuildError {
+    /// Reports whether the same may be good later, without a change.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::KmsPlugins(_))
+    }
 }
 
 /// The reason that this replica cannot take its place in the group.

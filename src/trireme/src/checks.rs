@@ -10,6 +10,7 @@ use trireme_edge::{Health, Probes};
 use trireme_flow::Limiter;
 use trireme_registry::{Readiness, Views};
 
+use crate::encryption::PluginsHealth;
 use crate::first_objects::FirstObjects;
 use crate::hooks::add_hooks;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -20,6 +21,8 @@ use crate::replicas::Observed;
 pub(crate) struct Watched {
     /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
+    /// The KMS plugins, if there may be any.
+    pub(crate) plugins: Option<PluginsHealth>,
     /// True if a fresh store has the namespaces that clients take for granted.
     pub(crate) namespaces: FirstObjects,
     /// True if it has the roles and bindings.
@@ -54,6 +57,7 @@ const STARTED_BEFORE: [&str; 4] = [
 pub(crate) fn health(watched: Watched) -> Health {
     let Watched {
         store,
+        plugins,
         namespaces,
         bootstrap_roles,
         priority_classes,
@@ -70,10 +74,11 @@ pub(crate) fn health(watched: Watched) -> Health {
         // Without it the process would not have got as far as to answer.
         .check("log", Probes::All, || Ok(()))
         .check("etcd", Probes::NotLive, move || store.check_store())
-        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
-        .check("informer-sync", Probes::ReadyOnly, move || {
-            caches.check_caches().and_then(|()| views.check())
-        });
+        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store());
+    let health = plugins.iter().fold(health, |health, plugins| plugins.add_check(health));
+    let health = health.check("informer-sync", Probes::ReadyOnly, move || {
+        caches.check_caches().and_then(|()| views.check())
+    });
     let custom = definitions.clone();
     let health = add_hooks(
         health,
@@ -101,6 +106,7 @@ pub(crate) fn health(watched: Watched) -> Health {
     let health = STARTED_BEFORE
         .into_iter()
         .fold(health, |health, hook| health.check(hook, Probes::All, || Ok(())));
+    let health = plugins.iter().fold(health, |health, plugins| plugins.add_hook(health));
     let hook = "poststarthook/start-system-namespaces-controller";
     let classes = "poststarthook/scheduling/bootstrap-system-priority-classes";
     let health = health

@@ -2,7 +2,8 @@
 //!
 //! `front` loads them through a [`Reloader`] and uses what is [`Current`]. They are read again every 400 ms. A change
 //! counts when it has stayed the same for two looks, as the first one may have found a file half written or a certificate
-//! without its key. An unusable file is logged once, and the one in use before stays.
+//! without its key. An unusable file is logged once, and the one in use before stays; one that waits for another server
+//! is tried again.
 //!
 //! Promise: [`Current`] is never worse than it was. Keys and tokens are not kept beside what is made of them.
 
@@ -145,14 +146,18 @@ impl Source {
             return None;
         }
         self.unsettled = None;
-        self.judged = seen;
-        Some(contents.and_then(|contents| {
+        let result = contents.and_then(|contents| {
             (self.replace)(&contents)?;
             if let Some(controller) = &self.controller {
                 controller.apply(contents.concat().as_slice());
             }
             Ok(())
-        }))
+        });
+        // Otherwise it is tried again, after two more looks.
+        if !matches!(&result, Err(error) if error.may_pass()) {
+            self.judged = seen;
+        }
+        Some(result)
     }
 }
 

@@ -18,9 +18,12 @@ const LATENCY_BUCKETS: &[f64] = &[
 /// Encryption takes microseconds.
 const TRANSFORMATION: &str = "apiserver_storage_transformation_duration_seconds";
 
-/// Powers of two of 5 µs, as in kube-apiserver.
-fn transformation_buckets() -> Vec<f64> {
-    (0..25).map(|power| 5e-6 * f64::from(1_u32 << power)).collect()
+/// Calls of KMS plugins cross a socket.
+const KMS_OPERATIONS: &str = "apiserver_envelope_encryption_kms_operations_latency_seconds";
+
+/// Powers of two, as in kube-apiserver.
+fn doubled(first: f64, count: u32) -> Vec<f64> {
+    (0..count).map(|power| first * f64::from(1_u32 << power)).collect()
 }
 
 /// Sends logs to standard error from now on.
@@ -39,8 +42,8 @@ pub(crate) fn start_logs(log: LoggingSettings) {
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
     let builder =
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
-    let builder =
-        builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &transformation_buckets())?;
+    let builder = builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &doubled(5e-6, 25))?;
+    let builder = builder.set_buckets_for_metric(Matcher::Full(KMS_OPERATIONS.to_owned()), &doubled(1e-4, 20))?;
     trireme_edge::metrics::configure(builder)?.install_recorder()
 }
 

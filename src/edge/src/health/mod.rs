@@ -13,6 +13,8 @@ pub enum Probes {
     All,
     /// `/readyz` alone: the server lives but is not to get requests.
     ReadyOnly,
+    /// `/healthz` and `/readyz`.
+    HealthAndReady,
     /// `/healthz` and `/readyz`. `/livez` shows it and passes no judgement: a server that cannot reach its store is not mended
     /// by ending it.
     NotLive,
@@ -20,7 +22,11 @@ pub enum Probes {
 
 impl Probes {
     fn are_shown_by(self, probe: &str) -> bool {
-        self != Self::ReadyOnly || probe == "readyz"
+        match self {
+            Self::All | Self::NotLive => true,
+            Self::ReadyOnly => probe == "readyz",
+            Self::HealthAndReady => probe != "livez",
+        }
     }
 
     fn are_judged_by(self, probe: &str) -> bool {

@@ -63,7 +63,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "etcd-keyfile" FILE None, "Key of the client certificate for etcd";
     "etcd-prefix" PATH Some("/registry"), "What all keys in the store begin with";
     "storage-media-type" TYPE Some("application/json"), "How objects are stored: application/json or application/vnd.kubernetes.protobuf, which has no form for custom resources, their definitions and APIServices; both are read";
-    "encryption-provider-config" FILE None, "Encrypt values at rest as this EncryptionConfiguration says: identity, aescbc, aesgcm and secretbox";
+    "encryption-provider-config" FILE None, "Encrypt values at rest as this EncryptionConfiguration says: identity, aescbc, aesgcm, secretbox and kms (v2)";
     "encryption-provider-config-automatic-reload" BOOL Some("false"), "Use changes of that file without a restart";
     "etcd-compaction-interval" DURATION Some("5m"), "How often history is compacted; 0 never";
     "unsafe-no-fsync" BOOL Some("false"), "Embedded store only: do not wait for the disk (a crash of the machine may lose writes)";

@@ -46,7 +46,7 @@ use crate::cluster::{Access, Action};
 pub(crate) use audit::{AuditSettings, AuditWebhook};
 pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
 pub(crate) use controllers::Controllers;
-pub(crate) use encryption::{Encryption, parse as parse_encryption};
+pub(crate) use encryption::Encryption;
 pub(crate) use errors::SettingsErrors;
 pub(crate) use feature_gates::FeatureGates;
 pub(crate) use pki_init::PkiInit;

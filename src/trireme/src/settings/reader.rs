@@ -20,7 +20,7 @@ use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
 use super::controllers::{self, Controllers};
-use super::encryption::{self, Encryption};
+use super::encryption::Encryption;
 use super::errors::{SettingError, SettingsErrors};
 use super::feature_gates::FeatureGates;
 use super::keys;
@@ -83,7 +83,7 @@ impl SettingsReader {
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
             store: self.store(),
-            encryption: self.encryption(),
+            encryption: self.encryption(&feature_gates),
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             tls: self.tls_choice(),
@@ -192,7 +192,7 @@ impl SettingsReader {
             .ok()
     }
 
-    fn encryption(&mut self) -> Option<Encryption> {
+    fn encryption(&mut self, gates: &FeatureGates) -> Option<Encryption> {
         let name = "encryption-provider-config-automatic-reload";
         let reload = self.value(name, "give true or false", |text| text.parse().ok());
         let Some(Given { origin, text }) = self.layers.given("encryption-provider-config") else {
@@ -201,11 +201,15 @@ impl SettingsReader {
             }
             return None;
         };
-        let file = PathBuf::from(text);
-        if let Err(errors) = encryption::check(&file, &origin) {
+        let encryption = Encryption {
+            file: PathBuf::from(text),
+            reload,
+            kms_v1: gates.is_on("KMSv1"),
+        };
+        if let Err(errors) = encryption.check(&origin) {
             self.errors.extend(errors);
         }
-        Some(Encryption { file, reload })
+        Some(encryption)
     }
 
     fn limits(&mut self) -> LimitSettings {

@@ -4,13 +4,15 @@
 
 mod validation;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
-use serde_json::Value;
-use trireme_machinery::yaml;
-use trireme_storage::encryption::{EncryptedResources, EncryptionConfig, NamedKey, Provider, ResourceName};
+use trireme_machinery::{percent, time, url, yaml};
+use trireme_storage::encryption::{
+    EncryptedResources, EncryptionConfig, EncryptionProviders, KmsProvider, NamedKey, Provider, ResourceName,
+};
 use zeroize::Zeroizing;
 
 use self::validation::validate_encryption_configuration;
@@ -19,6 +21,13 @@ use super::errors::SettingError;
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
 
+/// A call of a plugin takes no longer, unless the file says otherwise.
+const DEFAULT_TIMEOUT: &str = "3s";
+/// The version of a plugin whose entry names none.
+const DEFAULT_KMS_VERSION: &str = "v1";
+const KMS_V1_IS_OFF: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 \
+                             instead.  Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
+
 /// The configuration of encryption at rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encryption {
@@ -26,6 +35,8 @@ pub(crate) struct Encryption {
     pub(crate) file: PathBuf,
     /// True if its changes are followed.
     pub(crate) reload: bool,
+    /// True if the feature gate KMSv1 is on.
+    pub(crate) kms_v1: bool,
 }
 
 /// The file as it is written.
@@ -54,7 +65,33 @@ struct ProviderEntry {
     aescbc: Option<KeyList>,
     secretbox: Option<KeyList>,
     identity: Option<Empty>,
-    kms: Option<Value>,
+    kms: Option<KmsEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KmsEntry {
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+    #[serde(default)]
+    name: String,
+    cachesize: Option<i32>,
+    #[serde(default)]
+    endpoint: String,
+    timeout: Option<String>,
+}
+
+impl KmsEntry {
+    fn version(&self) -> &str {
+        match self.api_version.as_str() {
+            "" => DEFAULT_KMS_VERSION,
+            version => version,
+        }
+    }
+
+    fn timeout(&self) -> Result<time::Duration, time::DurationError> {
+        time::Duration::parse(self.timeout.as_deref().unwrap_or(DEFAULT_TIMEOUT))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,24 +120,52 @@ impl std::fmt::Debug for KeyEntry {
     }
 }
 
-/// Reads the content of the file, or says everything that is wrong with it.
-pub(crate) fn parse(content: &[u8]) -> Result<EncryptionConfig, Vec<String>> {
-    let decoded = yaml::decode(content).map_err(|error| vec![error.to_string()])?;
-    if !decoded.duplicates.is_empty() {
-        return Err(decoded.duplicates);
+impl Encryption {
+    /// Reads the content of the file, or says everything that is wrong with it.
+    pub(crate) fn parse(&self, content: &[u8]) -> Result<EncryptionConfig, Vec<String>> {
+        let decoded = yaml::decode(content).map_err(|error| vec![error.to_string()])?;
+        if !decoded.duplicates.is_empty() {
+            return Err(decoded.duplicates);
+        }
+        let file = serde_json::from_value::<ConfigFile>(decoded.value).map_err(|error| vec![form_error(&error)])?;
+        if file.api_version != API_VERSION || file.kind != KIND {
+            return Err(vec![format!("give apiVersion {API_VERSION} and kind {KIND}")]);
+        }
+        let errors = validate_encryption_configuration(&file, self.reload);
+        if !errors.is_empty() {
+            return Err(errors.iter().map(ToString::to_string).collect());
+        }
+        let mut providers = file.resources.iter().flat_map(|rule| &rule.providers);
+        if providers.any(|provider| provider.kms.as_ref().is_some_and(|kms| kms.version() == "v1")) {
+            let error = if self.kms_v1 {
+                "KMS plugins of version 1 are not served: use KMSv2"
+            } else {
+                KMS_V1_IS_OFF
+            };
+            return Err(vec![error.to_owned()]);
+        }
+        let resources = file.resources.into_iter().map(ResourceEntry::into_resources);
+        Ok(EncryptionConfig {
+            resources: resources.collect(),
+        })
     }
-    let file = serde_json::from_value::<ConfigFile>(decoded.value).map_err(|error| vec![form_error(&error)])?;
-    if file.api_version != API_VERSION || file.kind != KIND {
-        return Err(vec![format!("give apiVersion {API_VERSION} and kind {KIND}")]);
+
+    /// Reads the file when the settings are read, so that its errors are reported with all others.
+    pub(super) fn check(&self, origin: &str) -> Result<(), Vec<SettingError>> {
+        let error_of = |allowed: String| SettingError {
+            origin: origin.to_owned(),
+            value: Some(self.file.display().to_string()),
+            allowed,
+        };
+        let content = std::fs::read(&self.file).map(Zeroizing::new);
+        let content = content.map_err(|error| vec![error_of(format!("give a file that can be read ({error})"))])?;
+        if content.is_empty() {
+            return Err(vec![error_of("the file is empty".to_owned())]);
+        }
+        let config = self.parse(&content);
+        let config = config.map_err(|errors| errors.into_iter().map(error_of).collect::<Vec<_>>())?;
+        EncryptionProviders::check(&config).map_err(|error| vec![error_of(error.to_string())])
     }
-    let errors = validate_encryption_configuration(&file);
-    if !errors.is_empty() {
-        return Err(errors.iter().map(ToString::to_string).collect());
-    }
-    let resources = file.resources.into_iter().map(ResourceEntry::into_resources);
-    Ok(EncryptionConfig {
-        resources: resources.collect(),
-    })
 }
 
 /// The error of the decoder, but for the values that it shows: one of them may be a key.
@@ -133,7 +198,21 @@ impl ProviderEntry {
             Self {
                 secretbox: Some(keys), ..
             } => Provider::Secretbox(keys.into_named()),
+            Self { kms: Some(kms), .. } => Provider::Kms(kms.into_provider()),
             _ => Provider::Identity,
+        }
+    }
+}
+
+impl KmsEntry {
+    fn into_provider(self) -> KmsProvider {
+        let nanos = self.timeout().map(time::Duration::nanos).unwrap_or_default();
+        let path = url::parse(&self.endpoint).map(|url| url.path).unwrap_or_default();
+        let socket = percent::decode(path).map_or_else(String::new, |path| path.into_owned());
+        KmsProvider {
+            socket,
+            timeout: Duration::from_nanos(nanos.try_into().unwrap_or_default()),
+            name: self.name,
         }
     }
 }
@@ -146,21 +225,4 @@ impl KeyList {
         });
         named.collect()
     }
-}
-
-/// Reads the file when the settings are read, so that its errors are reported with all others.
-pub(super) fn check(path: &Path, origin: &str) -> Result<(), Vec<SettingError>> {
-    let error_of = |allowed: String| SettingError {
-        origin: origin.to_owned(),
-        value: Some(path.display().to_string()),
-        allowed,
-    };
-    let content = std::fs::read(path).map(Zeroizing::new);
-    let content = content.map_err(|error| vec![error_of(format!("give a file that can be read ({error})"))])?;
-    if content.is_empty() {
-        return Err(vec![error_of("the file is empty".to_owned())]);
-    }
-    let config = parse(&content).map_err(|errors| errors.into_iter().map(error_of).collect::<Vec<_>>())?;
-    let providers = trireme_storage::encryption::EncryptionProviders::new(&config);
-    providers.map(drop).map_err(|error| vec![error_of(error.to_string())])
 }

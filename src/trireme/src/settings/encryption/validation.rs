@@ -1,18 +1,24 @@
 //! The rules of `k8s.io/apiserver/pkg/apis/apiserver/validation`, in its words.
 
+use std::collections::BTreeSet;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    url,
+};
 use trireme_storage::encryption::ResourceName;
 
-use super::{ConfigFile, KeyEntry, KeyList, ProviderEntry};
+use super::{ConfigFile, KeyEntry, KeyList, KmsEntry, ProviderEntry};
 
 const AES_KEY_BYTES: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEY_BYTES: &[usize] = &[32];
 const WITHOUT_API: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
-pub(super) fn validate_encryption_configuration(config: &ConfigFile) -> ErrorList {
+pub(super) fn validate_encryption_configuration(config: &ConfigFile, reload: bool) -> ErrorList {
     let mut errors = ErrorList::new();
+    let mut kms_names = BTreeSet::new();
     let root = Path::new("resources");
     let one_required = |path: &Path<'_>| Error::required(path, &format!("at least one {path} is required"));
     if config.resources.is_empty() {
@@ -30,7 +36,17 @@ pub(super) fn validate_encryption_configuration(config: &ConfigFile) -> ErrorLis
             errors.push(one_required(&providers));
         }
         for (at, provider) in rule.providers.iter().enumerate() {
-            validate_provider(provider, &providers.index(at), &mut errors);
+            let path = providers.index(at);
+            validate_provider(provider, &path, &mut errors);
+            if let Some(kms) = &provider.kms {
+                validate_kms_configuration(
+                    kms,
+                    &path.child("kms"),
+                    !kms_names.insert(&*kms.name),
+                    reload,
+                    &mut errors,
+                );
+            }
         }
     }
     errors
@@ -106,9 +122,6 @@ fn validate_provider(provider: &ProviderEntry, path: &Path<'_>, errors: &mut Err
     if !detail.is_empty() {
         errors.push(Error::invalid_str(path, "REDACTED", detail));
     }
-    if kms.is_some() {
-        errors.push(Error::forbidden(&path.child("kms"), "KMS plugins are not there yet"));
-    }
     for (name, keys, lengths) in [
         ("aesgcm", aesgcm, AES_KEY_BYTES),
         ("aescbc", aescbc, AES_KEY_BYTES),
@@ -118,6 +131,69 @@ fn validate_provider(provider: &ProviderEntry, path: &Path<'_>, errors: &mut Err
             validate_keys(keys, &path.child(name).child("keys"), lengths, errors);
         }
     }
+}
+
+fn validate_kms_configuration(kms: &KmsEntry, path: &Path<'_>, is_known: bool, reload: bool, errors: &mut ErrorList) {
+    let is_v1 = kms.version() == "v1";
+    validate_kms_config_name(kms, &path.child("name"), is_known && (reload || !is_v1), errors);
+    let timeout = path.child("timeout");
+    let given = || kms.timeout.as_deref().unwrap_or_default();
+    match kms.timeout() {
+        Ok(time) if time.nanos() <= 0 => {
+            let value = json!(time.to_string());
+            errors.push(Error::invalid(&timeout, &value, "timeout should be a positive value"));
+        }
+        Ok(_) => {}
+        Err(error) => errors.push(Error::invalid_str(&timeout, given(), &error.to_string())),
+    }
+    validate_kms_endpoint(&kms.endpoint, &path.child("endpoint"), errors);
+    let cache_size = path.child("cachesize");
+    match kms.cachesize {
+        Some(size) if !is_v1 => {
+            errors.push(Error::invalid(
+                &cache_size,
+                &json!(size),
+                "cachesize is not supported in v2",
+            ));
+        }
+        Some(0) => {
+            let detail = "cachesize should be a positive value, or negative to disable";
+            errors.push(Error::invalid(&cache_size, &json!(0), detail));
+        }
+        _ => {}
+    }
+    if !["v1", "v2"].contains(&kms.version()) {
+        let detail = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported";
+        errors.push(Error::invalid_str(&path.child("apiVersion"), kms.version(), detail));
+    }
+}
+
+fn validate_kms_config_name(kms: &KmsEntry, path: &Path<'_>, is_double: bool, errors: &mut ErrorList) {
+    let name = &*kms.name;
+    if name.is_empty() {
+        errors.push(Error::required(path, "name is a mandatory field for a provider"));
+    }
+    if kms.version() != "v1" && name.contains(':') {
+        let detail = format!("invalid KMS provider name {name}, must not contain ':'");
+        errors.push(Error::invalid_str(path, name, &detail));
+    }
+    if is_double {
+        let detail = format!("duplicate KMS provider name {name}, names must be unique");
+        errors.push(Error::invalid_str(path, name, &detail));
+    }
+}
+
+fn validate_kms_endpoint(endpoint: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let detail = match url::parse(endpoint) {
+        _ if endpoint.is_empty() => "endpoint is a mandatory field for a kms".to_owned(),
+        Ok(url) if url.scheme == "unix" => return,
+        Ok(url) => format!(
+            "unsupported scheme {:?} for KMS provider, only unix is supported",
+            url.scheme
+        ),
+        Err(error) => format!("invalid endpoint for kms provider, error: {error}"),
+    };
+    errors.push(Error::invalid_str(path, endpoint, &detail));
 }
 
 fn validate_keys(keys: &KeyList, path: &Path<'_>, lengths: &[usize], errors: &mut ErrorList) {
@@ -162,7 +238,19 @@ fn validate_key(key: &KeyEntry, path: &Path<'_>, lengths: &[usize], errors: &mut
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use std::time::Duration;
+
+    use trireme_storage::encryption::{KmsProvider, Provider};
+
+    use super::super::Encryption;
+
+    fn encryption(kms_v1: bool) -> Encryption {
+        Encryption {
+            file: "encryption.yaml".into(),
+            reload: false,
+            kms_v1,
+        }
+    }
 
     fn rule(resources: &str, provider: &str) -> String {
         format!(
@@ -172,7 +260,8 @@ mod tests {
     }
 
     fn errors(resources: &str, provider: &str) -> Vec<String> {
-        parse(rule(resources, provider).as_bytes()).expect_err("it is wrong")
+        let content = rule(resources, provider);
+        encryption(false).parse(content.as_bytes()).expect_err("it is wrong")
     }
 
     const IDENTITY: &str = "{identity: {}}";
@@ -227,19 +316,123 @@ mod tests {
                 errors("[]", IDENTITY),
                 "resources[0].resources: Required value: at least one resources[0].resources is required",
             ),
-            (
-                errors("[secrets]", "{kms: {name: a}}"),
-                "resources[0].providers[0].kms: Forbidden: KMS plugins are not there yet",
-            ),
         ] {
             assert_eq!(found, [expected]);
         }
     }
 
     #[test]
+    fn each_rule_of_plugins_has_kube_apiservers_words() {
+        let endpoint = "endpoint: unix:///kms.sock";
+        let kms = |fields: &str| errors("[secrets]", &format!("{{kms: {{apiVersion: v2, {fields}}}}}"));
+        let at = |field: &str, error: &str| format!("resources[0].providers[0].kms.{field}: {error}");
+        for (found, expected) in [
+            (
+                kms(endpoint),
+                at("name", "Required value: name is a mandatory field for a provider"),
+            ),
+            (
+                kms(&format!("name: 'a:b', {endpoint}")),
+                at(
+                    "name",
+                    "Invalid value: \"a:b\": invalid KMS provider name a:b, must not contain ':'",
+                ),
+            ),
+            (
+                kms(&format!("name: a, {endpoint}, timeout: -1s")),
+                at("timeout", "Invalid value: \"-1s\": timeout should be a positive value"),
+            ),
+            (
+                kms(&format!("name: a, {endpoint}, timeout: soon")),
+                at("timeout", "Invalid value: \"soon\": time: invalid duration \"soon\""),
+            ),
+            (
+                kms("name: a"),
+                at(
+                    "endpoint",
+                    "Invalid value: \"\": endpoint is a mandatory field for a kms",
+                ),
+            ),
+            (
+                kms("name: a, endpoint: 'tcp://127.0.0.1:1'"),
+                at(
+                    "endpoint",
+                    "Invalid value: \"tcp://127.0.0.1:1\": unsupported scheme \"tcp\" for KMS provider, only unix is supported",
+                ),
+            ),
+            (
+                kms("name: a, endpoint: ':x'"),
+                at(
+                    "endpoint",
+                    "Invalid value: \":x\": invalid endpoint for kms provider, error: parse \":x\": missing protocol scheme",
+                ),
+            ),
+            (
+                kms(&format!("name: a, {endpoint}, cachesize: 10")),
+                at("cachesize", "Invalid value: 10: cachesize is not supported in v2"),
+            ),
+            (
+                errors("[secrets]", &format!("{{kms: {{name: a, cachesize: 0, {endpoint}}}}}")),
+                at(
+                    "cachesize",
+                    "Invalid value: 0: cachesize should be a positive value, or negative to disable",
+                ),
+            ),
+            (
+                errors(
+                    "[secrets]",
+                    &format!("{{kms: {{apiVersion: v3, name: a, {endpoint}}}}}"),
+                ),
+                at(
+                    "apiVersion",
+                    "Invalid value: \"v3\": unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported",
+                ),
+            ),
+        ] {
+            assert_eq!(found, [expected]);
+        }
+        let twice = format!("{{kms: {{apiVersion: v2, name: a, {endpoint}}}}}");
+        let expected = "resources[0].providers[1].kms.name: Invalid value: \"a\": duplicate KMS provider name a, names must be unique";
+        assert_eq!(errors("[secrets]", &format!("{twice}, {twice}")), [expected]);
+    }
+
+    #[test]
+    fn plugins_of_version_1_are_refused() {
+        let content = rule("[secrets]", "{kms: {name: a, endpoint: unix:///kms.sock}}");
+        let error = |kms_v1| encryption(kms_v1).parse(content.as_bytes()).expect_err("it is refused");
+        assert_eq!(
+            error(false),
+            [
+                "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  Set \
+                 --feature-gates=KMSv1=true to use the deprecated KMSv1 feature."
+            ]
+        );
+        assert_eq!(error(true), ["KMS plugins of version 1 are not served: use KMSv2"]);
+    }
+
+    #[test]
+    fn a_plugin_has_a_socket_and_a_timeout() {
+        for (fields, socket, timeout) in [
+            ("endpoint: unix:///var/run/kms.sock", "/var/run/kms.sock", 3_000),
+            ("endpoint: unix:///%6bms.sock, timeout: 500ms", "/kms.sock", 500),
+            ("endpoint: 'unix:///@kms', timeout: 1m", "/@kms", 60_000),
+        ] {
+            let content = rule("[secrets]", &format!("{{kms: {{apiVersion: v2, name: a, {fields}}}}}"));
+            let config = encryption(false).parse(content.as_bytes()).expect("it is right");
+            let expected = KmsProvider {
+                name: "a".to_owned(),
+                socket: socket.to_owned(),
+                timeout: Duration::from_millis(timeout),
+            };
+            assert_eq!(config.resources[0].providers, [Provider::Kms(expected)]);
+        }
+    }
+
+    #[test]
     fn what_is_right_is_taken() {
         let provider = "{aesgcm: {keys: [{name: a, secret: AAAAAAAAAAAAAAAAAAAAAA==}]}}, {identity: {}}";
-        let config = parse(rule("[secrets, pandas.example.com, '*.apps']", provider).as_bytes()).expect("it is right");
+        let content = rule("[secrets, pandas.example.com, '*.apps']", provider);
+        let config = encryption(false).parse(content.as_bytes()).expect("it is right");
         let names: Vec<String> = config.resources[0].resources.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["secrets", "pandas.example.com", "*.apps"]);
         assert_eq!(config.resources[0].providers.len(), 2);
