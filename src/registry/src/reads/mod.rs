@@ -25,7 +25,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 use trireme_actors::Clock;
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::ApiError;
 use trireme_storage::{Revision, Storage};
 
 use self::{
@@ -295,8 +295,9 @@ impl Reader {
         let filter = Filter::new(&self.info, &request.target, &request.selection);
         let reached = match request.start {
             WatchStart::State(freshness) | WatchStart::Now(freshness) => self.fresh(freshness, trace).await?.revision,
+            // The revision may be yet to come: the watch waits for it.
             WatchStart::After(revision) => {
-                self.await_start(revision, opened + request.timeout, trace).await?;
+                self.fresh(Freshness::Any, trace).await?;
                 revision
             }
         };
@@ -317,15 +318,6 @@ impl Reader {
             self.check_readable(&subscription.snapshot.index, &source.filter, None)?;
         }
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
-    }
-
-    /// Waits for the revision that a watch starts after. A watch that is over before it came saw nothing, and no error.
-    async fn await_start(&self, revision: Revision, over: Instant, trace: &Trace) -> Result<(), ApiError> {
-        let deadline = self.deadline();
-        match self.wait(revision, over.min(deadline), errors::too_large, trace).await {
-            Err(error) if error.reason == Reason::Timeout && over <= deadline => Ok(()),
-            waited => waited.map(|_| ()),
-        }
     }
 
     async fn fresh(&self, freshness: Freshness, trace: &Trace) -> Result<Fresh, ApiError> {

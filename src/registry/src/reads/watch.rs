@@ -136,6 +136,8 @@ pub struct Watcher {
     cursor: u64,
     /// Everything up to here has been sent.
     sent: Revision,
+    /// Nothing up to here is sent. It may lie in the future, as with kube-apiserver: the watch is silent until then.
+    after: Revision,
     next_bookmark: Option<Instant>,
     deadline: Instant,
     alarm: Option<Alarm>,
@@ -179,6 +181,10 @@ impl Watcher {
                 )
             }
         };
+        let after = match request.start {
+            WatchStart::After(revision) => revision,
+            WatchStart::Now(_) | WatchStart::State(_) => 0,
+        };
         let deadline = opened + request.timeout;
         let next_bookmark = request.bookmarks.then(|| next_bookmark(opened, deadline)).flatten();
         Ok(Self {
@@ -187,6 +193,7 @@ impl Watcher {
             phase,
             cursor,
             sent,
+            after,
             next_bookmark,
             deadline,
             alarm: None,
@@ -294,11 +301,13 @@ impl Watcher {
             // All that concerns this watcher was in the topic before it was drained.
             self.cursor = self.cursor.max(delivered);
             if let Some(revision) = bookmark {
-                self.sent = self.sent.max(revision);
-                frames.push(WatchFrame::Bookmark {
-                    revision: self.sent,
-                    initial_events_end: false,
-                });
+                if revision >= self.after {
+                    self.sent = self.sent.max(revision);
+                    frames.push(WatchFrame::Bookmark {
+                        revision: self.sent,
+                        initial_events_end: false,
+                    });
+                }
                 self.next_bookmark = next_bookmark(self.clock.now(), self.deadline);
             }
         }
@@ -356,6 +365,9 @@ impl Watcher {
             return;
         }
         self.cursor = event.sequence + 1;
+        if event.revision() <= self.after {
+            return;
+        }
         if let Some(seen) = event.seen_by(|item| self.source.filter.matches(item)) {
             self.sent = event.revision();
             frames.push(WatchFrame::Event {

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::future::join_all;
 use serde_json::json;
 use trireme_actors::{
-    testkit::{eventually, run},
+    testkit::{TestKit, eventually, run},
     topology::Topology,
 };
 use trireme_machinery::{Reason, selector::FieldSelector};
@@ -11,8 +11,8 @@ use trireme_machinery::{Reason, selector::FieldSelector};
 use super::support::{ObservedEvent, STATE, events, labelled, observed_event, open, truth, until_error};
 use crate::{
     event_kind::EventKind,
-    fixtures::{ReadSide, configmaps, pods, put, watch},
-    reads::WatchFrame,
+    fixtures::{ReadSide, configmaps, pods, watch},
+    reads::{WatchFrame, Watcher},
     request::{Freshness, WatchStart},
 };
 
@@ -219,6 +219,23 @@ fn a_node_hears_of_its_pods_only() {
     });
 }
 
+/// The next frames of a watcher that sees every tick of a clock that runs on; `None` at its end.
+async fn next_of_ticking(kit: &TestKit, watcher: &mut Watcher) -> Option<Vec<WatchFrame>> {
+    let clock = kit.clock.clone();
+    let ticking = async move {
+        loop {
+            clock.advance(Duration::from_millis(500));
+            tokio::task::yield_now().await;
+        }
+    };
+    // The watcher first.
+    tokio::select! {
+        biased;
+        frames = watcher.next() => frames,
+        () = ticking => None,
+    }
+}
+
 #[test]
 fn bookmarks_come_about_every_minute_and_before_the_end() {
     run(Topology::trireme(), |kit| async move {
@@ -233,21 +250,7 @@ fn bookmarks_come_about_every_minute_and_before_the_end() {
         eventually("the clock has reached it", || reader.revision() >= Some(elsewhere)).await;
         let began = kit.system.clock().now();
         let mut seen = Vec::new();
-        while let Some(frames) = {
-            let clock = kit.clock.clone();
-            let ticking = async move {
-                loop {
-                    clock.advance(Duration::from_millis(500));
-                    tokio::task::yield_now().await;
-                }
-            };
-            // The watcher first, so that it sees every tick.
-            tokio::select! {
-                biased;
-                frames = watcher.next() => frames,
-                () = ticking => None,
-            }
-        } {
+        while let Some(frames) = next_of_ticking(&kit, &mut watcher).await {
             for frame in frames {
                 let WatchFrame::Bookmark {
                     revision,
@@ -267,53 +270,42 @@ fn bookmarks_come_about_every_minute_and_before_the_end() {
 }
 
 #[test]
-fn a_watch_from_the_future_waits_for_it_or_is_refused() {
+fn a_watch_from_the_future_is_silent_until_then() {
     run(Topology::trireme(), |kit| async move {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let reader = side.reader("configmaps");
         let now = side.put("configmaps", "ns/a", json!({})).await;
-        let waiting = tokio::spawn({
-            let reader = reader.clone();
-            async move { reader.watch(watch("", WatchStart::After(now + 2))).await }
-        });
-        let info = configmaps();
+        let mut bookmarked = watch("", WatchStart::After(now + 99));
+        bookmarked.bookmarks = true;
+        bookmarked.timeout = Duration::from_secs(150);
+        let mut silent = open(&reader, bookmarked).await;
+        let mut watcher = open(&reader, watch("", WatchStart::After(now + 2))).await;
         for name in ["ns/b", "ns/c", "ns/d"] {
-            put(&*side.store, &info, name, json!({})).await;
+            side.put("configmaps", name, json!({})).await;
         }
-        let mut watcher = waiting.await.expect("no panic").expect("the revision came");
         assert_eq!(
             events(&mut watcher, 1).await,
             [(EventKind::Added, "ns/d".to_owned(), now + 3)]
         );
+        // Neither the events nor bookmarks of a time before: it ends as any watch that saw nothing.
+        let frames = next_of_ticking(&kit, &mut silent).await;
+        assert!(frames.is_none(), "{frames:?}");
+    });
+}
 
-        let mut short = watch("", WatchStart::After(now + 99));
-        short.timeout = Duration::from_secs(1);
-        let over = tokio::spawn({
-            let reader = reader.clone();
-            async move {
-                reader
-                    .watch(short)
-                    .await
-                    .expect("it is only over")
-                    .next()
-                    .await
-                    .is_none()
-            }
-        });
-        kit.clock.elapse(Duration::from_secs(1)).await;
-        assert!(over.await.expect("no panic"));
-
-        let refused =
-            tokio::spawn(async move { reader.watch(watch("", WatchStart::After(now + 99))).await.map(|_| ()) });
+#[test]
+fn a_watch_for_the_state_of_the_future_is_refused_after_a_wait() {
+    run(Topology::trireme(), |kit| async move {
+        let side = ReadSide::start(&kit, vec![configmaps()]).await;
+        let reader = side.reader("configmaps");
+        let now = side.put("configmaps", "ns/a", json!({})).await;
+        let start = WatchStart::State(Freshness::NotOlderThan(now + 99));
+        let refused = tokio::spawn(async move { reader.watch(watch("", start)).await.map(|_| ()) });
         kit.clock.elapse(Duration::from_secs(3)).await;
         let error = refused.await.expect("no panic").expect_err("it never came");
         assert_eq!(
             error.message,
-            format!(
-                "Timeout: Too large resource version: {}, current: {}",
-                now + 99,
-                now + 3
-            )
+            format!("Timeout: Too large resource version: {}, current: {now}", now + 99)
         );
         let details = error.details.expect("a cause is given");
         assert_eq!(
