@@ -78,12 +78,7 @@ pub(super) async fn v3(
         let Some(hash) = surface.documents().openapi_v3_hash(&path).map(str::to_owned) else {
             return Ok(HttpResponse::NotFound().finish());
         };
-        if wanted(&exchange, &V3_PROTOBUF)? {
-            return Err(ApiError::new(
-                Reason::NotAcceptable,
-                "OpenAPI v3 is only served as application/json",
-            ));
-        }
+        let protobuf = wanted(&exchange, &V3_PROTOBUF)?;
         let asked_for = exchange.query.get("hash").filter(|asked_for| !asked_for.is_empty());
         if asked_for.is_some_and(|asked_for| asked_for != hash) {
             let location = format!("/openapi/v3/{path}?hash={hash}");
@@ -92,10 +87,19 @@ pub(super) async fn v3(
                 .finish());
         }
         let is_immutable = asked_for.is_some();
-        let Some(document) = rendered(move || surface.documents().openapi_v3(&path)).await? else {
+        let render = move || {
+            let documents = surface.documents();
+            if protobuf {
+                documents.openapi_v3_protobuf(&path)
+            } else {
+                documents.openapi_v3(&path)
+            }
+        };
+        let Some(document) = rendered(render).await? else {
             return Ok(HttpResponse::NotFound().finish());
         };
-        let mut response = send(&request, &document, "application/json");
+        let media_type = if protobuf { V3_PROTOBUF[1] } else { "application/json" };
+        let mut response = send(&request, &document, media_type);
         if is_immutable {
             let value = header::HeaderValue::from_static(IMMUTABLE);
             response.headers_mut().insert(header::CACHE_CONTROL, value);

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 use sha2::{Digest as _, Sha512};
-use trireme_machinery::{GroupVersion, Object};
+use trireme_machinery::{GroupVersion, Object, json};
 
 use super::{
     merged,
@@ -36,6 +36,8 @@ pub(in crate::documents) struct RenderedOpenApi {
 #[derive(Default)]
 struct Kept {
     v3: HashMap<String, Document>,
+    /// By the hashes of their JSON forms, as with kube-apiserver.
+    v3_protobuf: HashMap<String, Document>,
     v2: Option<V2>,
 }
 
@@ -109,6 +111,27 @@ impl Documents {
         Some(document)
     }
 
+    /// The OpenAPI 3 document at a path below `/openapi/v3/` as protobuf, under the hash of its JSON form. The first time takes
+    /// long.
+    pub fn openapi_v3_protobuf(&self, path: &str) -> Option<Document> {
+        let hash = self.openapi_v3_hash(path)?;
+        if let Some(document) = self.openapi.kept().v3_protobuf.get(hash) {
+            return Some(document.clone());
+        }
+        let json_form = self.openapi_v3(path)?;
+        // What was just rendered is JSON, of whatever depth.
+        let value = json::decode(&json_form.body).map(|decoded| decoded.value);
+        let document = Document {
+            body: protobuf::encode_v3(&value.unwrap_or_default()).into(),
+            hash: hash.to_owned(),
+        };
+        let served: HashSet<&String> = self.openapi_hashes().values().collect();
+        let mut kept = self.openapi.kept();
+        kept.v3_protobuf.retain(|hash, _| served.contains(hash));
+        kept.v3_protobuf.insert(hash.to_owned(), document.clone());
+        Some(document)
+    }
+
     /// The OpenAPI 2 document as JSON. The first time takes long.
     pub fn openapi_v2_json(&self) -> Document {
         self.openapi_v2().json
@@ -142,7 +165,7 @@ impl Documents {
         let v2 = V2 {
             hash,
             json: Document::of(&value),
-            protobuf: Document::new(protobuf::encode(&value)),
+            protobuf: Document::new(protobuf::encode_v2(&value)),
         };
         self.openapi.kept().v2 = Some(v2.clone());
         v2

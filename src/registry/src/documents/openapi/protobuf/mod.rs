@@ -1,11 +1,15 @@
-//! OpenAPI 2 as protobuf, in the form of `gnostic`'s `openapi.v2.Document`.
+//! OpenAPI documents as protobuf, in the forms of `gnostic`'s `openapi.v2.Document` and `openapi.v3.Document`.
 //!
 //! kubectl asks `/openapi/v2` for `application/com.github.proto-openapi.spec.v2@v1.0+protobuf` and takes nothing else.
-//! Only what the documents of this crate hold is encoded, without `security`: it tells a
-//! client nothing that its credentials do not. Message layouts are tables of field names and tags.
+//! Message layouts are tables of field names and tags, one for each version; this encodes by them.
+
+mod v2;
+mod v3;
 
 use serde_json::Value;
 use trireme_machinery::Object;
+
+pub(super) use self::{v2::encode as encode_v2, v3::encode as encode_v3};
 
 /// The protobuf form of the value of a JSON field.
 #[derive(Clone, Copy)]
@@ -25,12 +29,20 @@ enum ProtoKind {
     Anys,
     /// `type`: a message with a list of texts.
     Type,
-    /// A message that wraps a message in its field 1.
+    /// A message that wraps a message in its field 1, or true or false in its field 2.
     Wrapped(&'static ProtoMessage),
     /// A parameter of the body or another.
     Parameter,
     /// A list of parameters, or of references to them.
     Parameters,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// A message in field 1, or a reference in field 2.
+    OrReference(&'static ProtoMessage),
+    /// A number, true or false, or a text; of anything else there is no more than that it is there.
+    Default,
 }
 
 /// JSON name, tag and kind of a field.
@@ -39,97 +51,11 @@ type ProtoField = (&'static str, u8, ProtoKind);
 /// The fields of a message.
 struct ProtoMessage(&'static [ProtoField]);
 
-static DOCUMENT: ProtoMessage = ProtoMessage(&[
-    ("swagger", 1, ProtoKind::Text),
-    ("info", 2, ProtoKind::Message(&INFO)),
-    ("paths", 8, ProtoKind::Named(2, &PATH_ITEM)),
-    ("definitions", 9, ProtoKind::Named(1, &SCHEMA)),
-    ("parameters", 10, ProtoKind::Named(1, &PARAMETER)),
-    ("securityDefinitions", 13, ProtoKind::Named(1, &SECURITY_ITEM)),
-]);
-static INFO: ProtoMessage = ProtoMessage(&[("title", 1, ProtoKind::Text), ("version", 2, ProtoKind::Text)]);
-static SECURITY_ITEM: ProtoMessage = ProtoMessage(&[("", 2, ProtoKind::Message(&API_KEY))]);
-static API_KEY: ProtoMessage = ProtoMessage(&[
-    ("type", 1, ProtoKind::Text),
-    ("name", 2, ProtoKind::Text),
-    ("in", 3, ProtoKind::Text),
-    ("description", 4, ProtoKind::Text),
-]);
-static PATH_ITEM: ProtoMessage = ProtoMessage(&[
-    ("get", 2, ProtoKind::Message(&OPERATION)),
-    ("put", 3, ProtoKind::Message(&OPERATION)),
-    ("post", 4, ProtoKind::Message(&OPERATION)),
-    ("delete", 5, ProtoKind::Message(&OPERATION)),
-    ("options", 6, ProtoKind::Message(&OPERATION)),
-    ("head", 7, ProtoKind::Message(&OPERATION)),
-    ("patch", 8, ProtoKind::Message(&OPERATION)),
-    ("parameters", 9, ProtoKind::Parameters),
-]);
-static OPERATION: ProtoMessage = ProtoMessage(&[
-    ("tags", 1, ProtoKind::Texts),
-    ("description", 3, ProtoKind::Text),
-    ("operationId", 5, ProtoKind::Text),
-    ("produces", 6, ProtoKind::Texts),
-    ("consumes", 7, ProtoKind::Texts),
-    ("parameters", 8, ProtoKind::Parameters),
-    ("responses", 9, ProtoKind::Named(1, &RESPONSE_VALUE)),
-    ("schemes", 10, ProtoKind::Texts),
-    (EXTENSIONS, 13, ProtoKind::Any),
-]);
-static RESPONSE_VALUE: ProtoMessage = ProtoMessage(&[("", 1, ProtoKind::Message(&RESPONSE))]);
-static RESPONSE: ProtoMessage = ProtoMessage(&[
-    ("description", 1, ProtoKind::Text),
-    ("schema", 2, ProtoKind::Wrapped(&SCHEMA)),
-]);
-static PARAMETER: ProtoMessage = ProtoMessage(&[("", 0, ProtoKind::Parameter)]);
+/// Of either version.
 static REFERENCE: ProtoMessage = ProtoMessage(&[("$ref", 1, ProtoKind::Text)]);
-static BODY_PARAMETER: ProtoMessage = ProtoMessage(&[
-    ("description", 1, ProtoKind::Text),
-    ("name", 2, ProtoKind::Text),
-    ("in", 3, ProtoKind::Text),
-    ("required", 4, ProtoKind::Flag),
-    ("schema", 5, ProtoKind::Message(&SCHEMA)),
-]);
-static QUERY_PARAMETER: ProtoMessage = ProtoMessage(&[
-    ("required", 1, ProtoKind::Flag),
-    ("in", 2, ProtoKind::Text),
-    ("description", 3, ProtoKind::Text),
-    ("name", 4, ProtoKind::Text),
-    ("type", 6, ProtoKind::Text),
-]);
-static PATH_PARAMETER: ProtoMessage = ProtoMessage(&[
-    ("required", 1, ProtoKind::Flag),
-    ("in", 2, ProtoKind::Text),
-    ("description", 3, ProtoKind::Text),
-    ("name", 4, ProtoKind::Text),
-    ("type", 5, ProtoKind::Text),
-]);
-static SCHEMA: ProtoMessage = ProtoMessage(&[
-    ("$ref", 1, ProtoKind::Text),
-    ("format", 2, ProtoKind::Text),
-    ("title", 3, ProtoKind::Text),
-    ("description", 4, ProtoKind::Text),
-    ("default", 5, ProtoKind::Any),
-    ("pattern", 13, ProtoKind::Text),
-    ("required", 19, ProtoKind::Texts),
-    ("enum", 20, ProtoKind::Anys),
-    ("additionalProperties", 21, ProtoKind::Wrapped(&SCHEMA)),
-    ("type", 22, ProtoKind::Type),
-    ("items", 23, ProtoKind::Wrapped(&SCHEMA)),
-    ("allOf", 24, ProtoKind::Messages(&SCHEMA)),
-    ("properties", 25, ProtoKind::Named(1, &SCHEMA)),
-    (EXTENSIONS, 31, ProtoKind::Any),
-]);
 
 /// Stands for all fields whose names begin with `x-`.
 const EXTENSIONS: &str = "x-";
-
-/// Encodes an OpenAPI 2 document.
-pub(super) fn encode(document: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_fields(&mut out, &DOCUMENT, document);
-    out
-}
 
 fn write_fields(out: &mut Vec<u8>, message: &ProtoMessage, value: &Value) {
     let Some(entries) = value.as_object() else { return };
@@ -151,6 +77,10 @@ fn write_whole(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
     match kind {
         ProtoKind::Message(fields) => write_message(out, tag, |inner| write_fields(inner, fields, value)),
         ProtoKind::Parameter => write_parameter(out, value),
+        ProtoKind::OrReference(fields) if value.get("$ref").is_none() => {
+            write_message(out, 1, |inner| write_fields(inner, fields, value));
+        }
+        ProtoKind::OrReference(_) => write_message(out, 2, |inner| write_fields(inner, &REFERENCE, value)),
         _ => {}
     }
 }
@@ -158,12 +88,21 @@ fn write_whole(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
 fn write_field(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
     match kind {
         ProtoKind::Text => write_text(out, tag, value.as_str().unwrap_or_default()),
-        ProtoKind::Flag => {
-            if value == &Value::Bool(true) {
+        ProtoKind::Flag if value == &Value::Bool(true) => write_flag(out, tag, true),
+        ProtoKind::Flag => {}
+        // Zero is what an absent number is.
+        ProtoKind::Integer => {
+            if let Some(number) = value.as_i64().filter(|number| *number != 0) {
                 write_varint(out, u64::from(tag) << 3);
-                out.push(1);
+                write_varint(out, number.cast_unsigned());
             }
         }
+        ProtoKind::Number => {
+            if let Some(number) = value.as_f64().filter(|number| *number != 0.0) {
+                write_number(out, tag, number);
+            }
+        }
+        ProtoKind::Default => write_message(out, tag, |inner| write_default(inner, value)),
         ProtoKind::Texts => texts(value).for_each(|text| write_text(out, tag, text)),
         ProtoKind::Message(fields) => write_message(out, tag, |inner| write_fields(inner, fields, value)),
         ProtoKind::Named(inner_tag, fields) => {
@@ -184,9 +123,12 @@ fn write_field(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
             Some(text) => write_text(inner, 1, text),
             None => texts(value).for_each(|text| write_text(inner, 1, text)),
         }),
-        ProtoKind::Wrapped(fields) => write_message(out, tag, |inner| {
-            write_message(inner, 1, |inner| write_fields(inner, fields, value));
+        ProtoKind::Wrapped(fields) => write_message(out, tag, |inner| match value {
+            Value::Bool(flag) => write_flag(inner, 2, *flag),
+            _ => write_message(inner, 1, |inner| write_fields(inner, fields, value)),
         }),
+        // Always the whole of a message.
+        ProtoKind::OrReference(_) => write_whole(out, tag, kind, value),
         ProtoKind::Parameter => write_message(out, tag, |inner| write_parameter(inner, value)),
         ProtoKind::Parameters => {
             for item in value.as_array().into_iter().flatten() {
@@ -209,6 +151,16 @@ fn write_named(out: &mut Vec<u8>, tag: u8, fields: &ProtoMessage, value: &Value)
     }
 }
 
+/// `DefaultType`
+fn write_default(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Number(number) => write_number(out, 1, number.as_f64().unwrap_or_default()),
+        Value::Bool(flag) => write_flag(out, 2, *flag),
+        Value::String(text) => write_text(out, 3, text),
+        Value::Null | Value::Array(_) | Value::Object(_) => {}
+    }
+}
+
 /// `ParametersItem` of a parameter or of a reference to one.
 fn write_parameters_item(out: &mut Vec<u8>, item: &Value) {
     if item.get("$ref").is_some() {
@@ -221,12 +173,12 @@ fn write_parameters_item(out: &mut Vec<u8>, item: &Value) {
 /// The choices of `Parameter`: a body parameter, or a query or path parameter.
 fn write_parameter(out: &mut Vec<u8>, parameter: &Value) {
     match parameter["in"].as_str() {
-        Some("body") => write_message(out, 1, |out| write_fields(out, &BODY_PARAMETER, parameter)),
+        Some("body") => write_message(out, 1, |out| write_fields(out, &v2::BODY_PARAMETER, parameter)),
         Some("path") => write_message(out, 2, |out| {
-            write_message(out, 4, |out| write_fields(out, &PATH_PARAMETER, parameter));
+            write_message(out, 4, |out| write_fields(out, &v2::PATH_PARAMETER, parameter));
         }),
         _ => write_message(out, 2, |out| {
-            write_message(out, 3, |out| write_fields(out, &QUERY_PARAMETER, parameter));
+            write_message(out, 3, |out| write_fields(out, &v2::QUERY_PARAMETER, parameter));
         }),
     }
 }
@@ -244,6 +196,17 @@ fn write_extensions(out: &mut Vec<u8>, tag: u8, entries: &Object) {
 fn write_any(out: &mut Vec<u8>, tag: u8, value: &Value) {
     let yaml = format!("{value}\n");
     write_message(out, tag, |inner| write_text(inner, 2, &yaml));
+}
+
+fn write_flag(out: &mut Vec<u8>, tag: u8, flag: bool) {
+    write_varint(out, u64::from(tag) << 3);
+    out.push(u8::from(flag));
+}
+
+/// A double.
+fn write_number(out: &mut Vec<u8>, tag: u8, number: f64) {
+    write_varint(out, u64::from(tag) << 3 | 1);
+    out.extend_from_slice(&number.to_le_bytes());
 }
 
 fn write_text(out: &mut Vec<u8>, tag: u8, text: &str) {
@@ -268,32 +231,4 @@ fn write_varint(out: &mut Vec<u8>, mut value: u64) {
         value = rest;
     }
     out.push(u8::try_from(value).expect("what is left has seven bits"));
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::protobuf_fields::{fields, only};
-
-    #[test]
-    fn the_protobuf_form_keeps_types_references_and_extensions() {
-        let bytes = encode(&json!({"definitions": {"A": {
-            "type": "object",
-            "properties": {"b": {"$ref": "#/definitions/B"}},
-            "x-kubernetes-patch-merge-key": "name",
-        }}}));
-        let definition = fields(only(&fields(&bytes), 9))
-            .first()
-            .map(|(_, entry)| fields(entry))
-            .expect("there is one");
-        let schema = fields(only(&definition, 2));
-        assert_eq!(only(&fields(only(&schema, 22)), 1), b"object");
-        let extension = fields(only(&schema, 31));
-        assert_eq!(only(&extension, 1), b"x-kubernetes-patch-merge-key");
-        assert_eq!(only(&fields(only(&extension, 2)), 2), b"\"name\"\n");
-        let property = fields(only(&fields(only(&schema, 25)), 1));
-        assert_eq!(only(&fields(only(&property, 2)), 1), b"#/definitions/B");
-    }
 }
