@@ -9,9 +9,9 @@ use trireme_tests::{Server, StoreChoice, http::Client};
 
 use super::support::{object_of, put_past, read_past, until};
 
-const SECRETS: &str = "/api/v1/namespaces/default/secrets";
-const SECRET: &str = "/api/v1/namespaces/default/secrets/treasure";
-const SECRET_KEY: &str = "/registry/secrets/default/treasure";
+pub(crate) const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+pub(crate) const SECRET: &str = "/api/v1/namespaces/default/secrets/treasure";
+pub(crate) const SECRET_KEY: &str = "/registry/secrets/default/treasure";
 
 /// A provider with a key of 32 bytes.
 fn provider(kind: &str, name: &str, byte: u8) -> Value {
@@ -19,13 +19,13 @@ fn provider(kind: &str, name: &str, byte: u8) -> Value {
 }
 
 /// The file that says how secrets are encrypted.
-struct ConfigFile {
+pub(crate) struct ConfigFile {
     _dir: TempDir,
     path: PathBuf,
 }
 
 impl ConfigFile {
-    fn new(providers: &[Value]) -> Self {
+    pub(crate) fn new(providers: &[Value]) -> Self {
         let dir = TempDir::new().expect("a directory");
         let path = dir.path().join("encryption.yaml");
         let file = Self { _dir: dir, path };
@@ -33,7 +33,7 @@ impl ConfigFile {
         file
     }
 
-    fn write(&self, providers: &[Value]) {
+    pub(crate) fn write(&self, providers: &[Value]) {
         let config = json!({
             "apiVersion": "apiserver.config.k8s.io/v1",
             "kind": "EncryptionConfiguration",
@@ -42,7 +42,7 @@ impl ConfigFile {
         fs::write(&self.path, config.to_string()).expect("the file is written");
     }
 
-    fn flag(&self) -> String {
+    pub(crate) fn flag(&self) -> String {
         format!("--encryption-provider-config={}", self.path.display())
     }
 }
@@ -55,7 +55,7 @@ fn make_secret(client: &Client) -> Value {
 }
 
 /// A PUT of what is there.
-fn put_unchanged(client: &Client) -> Value {
+pub(crate) fn put_unchanged(client: &Client) -> Value {
     let secret = object_of(&client.get(SECRET).expect("an answer"));
     let answer = client.json("PUT", SECRET, &secret).expect("an answer");
     assert_eq!(answer.code, 200, "{}", answer.text());

@@ -2,5 +2,7 @@
 
 mod encrypted;
 mod foreign;
+mod kms;
+mod kms_plugin;
 mod support;
 mod unreadable;
