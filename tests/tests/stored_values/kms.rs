@@ -18,6 +18,11 @@ fn secret(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "stringData": { "place": PLANTED } })
 }
 
+/// One more, whatever others there are.
+fn another() -> Value {
+    json!({ "metadata": { "generateName": "new-" }, "stringData": { "place": PLANTED } })
+}
+
 fn make_secret(client: &Client) -> Value {
     let answer = client.json("POST", SECRETS, &secret("treasure")).expect("an answer");
     assert_eq!(answer.code, 201, "{}", answer.text());
@@ -116,7 +121,7 @@ fn without_the_plugin_secrets_are_unreadable_and_unwritable_until_it_is_back() {
             // Comes back when it is ready, which it is with the plugin.
             let restarting = scope.spawn(|| server.restart());
             let refused = loop {
-                let answer = client.json("POST", SECRETS, &secret("new"));
+                let answer = client.json("POST", SECRETS, &another());
                 if let Some(answer) = answer.ok().filter(|answer| answer.code == 500) {
                     break object_of(&answer);
                 }
@@ -140,10 +145,7 @@ fn without_the_plugin_secrets_are_unreadable_and_unwritable_until_it_is_back() {
             client.get(SECRET).is_ok_and(|answer| answer.code == 200)
         });
         assert_eq!(object_of(&server.client().get(SECRET).expect("an answer")), made);
-        let answer = server
-            .client()
-            .json("POST", SECRETS, &secret("new"))
-            .expect("an answer");
+        let answer = server.client().json("POST", SECRETS, &another()).expect("an answer");
         assert_eq!(answer.code, 201, "{}", answer.text());
         assert_log_shows_no_seed(&server, &plugin);
     }
@@ -163,7 +165,7 @@ fn while_the_plugin_is_away_for_a_while_all_goes_on() {
     let client = server.client();
     assert_eq!(client.get("/livez").expect("an answer").code, 200);
     assert_eq!(object_of(&client.get(SECRET).expect("an answer")), made);
-    let answer = client.json("POST", SECRETS, &secret("new")).expect("an answer");
+    let answer = client.json("POST", SECRETS, &another()).expect("an answer");
     assert_eq!(answer.code, 201, "{}", answer.text());
     plugin.serve();
     until(&mut server, "the check of the plugin passes", |client| {
