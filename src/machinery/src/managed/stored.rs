@@ -27,8 +27,8 @@ pub fn update_owned(
     if list.is_empty() || !list.iter().all(is_of_version) {
         return None;
     }
-    let comparison =
-        FieldComparison::of(versions.node(&id.version), old, new).only(|fields| versions.changeable(fields));
+    let comparison = FieldComparison::of(versions.node(&id.version), old, new);
+    let comparison = comparison.only(|fields| versions.changeable(fields, &id.version));
     let changed = comparison.modified.union(comparison.added);
     let owned = stripped(changed.clone());
     let unowned = changed.clone().difference(&owned);

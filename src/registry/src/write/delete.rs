@@ -149,26 +149,35 @@ impl Delete {
             ),
         ];
         for (what, given, actual, recreated) in checks {
-            let Some(given) = given.filter(|given| *given != actual) else {
-                continue;
-            };
-            let happened = if recreated.is_empty() { "modified" } else { "deleted" };
-            // Kubernetes names the kind here, where all other conflicts name the resource.
-            let kind = &writer.info.kind;
-            let resource = GroupResource {
-                group: writer.info.resource.group.clone(),
-                resource: kind.clone(),
-            };
-            return Err(ApiError::conflict(
-                &resource,
-                &self.request.target.name,
-                format!(
-                    "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The \
-                     object might have been {happened}{recreated}"
-                ),
-            ));
+            if let Some(given) = given.filter(|given| *given != actual) {
+                return Err(self.precondition_failed(writer, (what, given, actual), recreated));
+            }
         }
         Ok(())
+    }
+
+    fn precondition_failed(
+        &self,
+        writer: &Writer,
+        (what, given, actual): (&str, &str, &str),
+        recreated: &str,
+    ) -> ApiError {
+        let (info, name) = (&writer.info, &self.request.target.name);
+        if info.strategy.deletes_by_uid() {
+            let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
+            return ApiError::conflict(&info.resource, name, why);
+        }
+        let happened = if recreated.is_empty() { "modified" } else { "deleted" };
+        // Kubernetes names the kind here, where all other conflicts name the resource.
+        let resource = GroupResource {
+            group: info.resource.group.clone(),
+            resource: info.kind.clone(),
+        };
+        let why = format!(
+            "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The object might \
+             have been {happened}{recreated}"
+        );
+        ApiError::conflict(&resource, name, why)
     }
 
     async fn admit(&mut self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
@@ -180,6 +189,15 @@ impl Delete {
             write.name.clear();
         }
         writer.admission.mutate(&mut write).await?;
+        if self.admission == DeleteAdmission::OfObject && writer.info.strategy.deletes_by_uid() {
+            let mut request = WriteRequest::clone(&self.request);
+            if let Some(deletion) = &mut request.deletion {
+                deletion.uid.get_or_insert_with(|| current.item.uid.to_string());
+            }
+            let record = write.take_record();
+            let old_object = write.old_object.take();
+            write = Attributes::new(&Arc::new(request), None, old_object).with_record(record);
+        }
         writer.admission.validate(&write).await?;
         self.record = write.take_record();
         Ok(())

@@ -8,81 +8,18 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersionKind,
-    managed::{FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset, same_but_for_times},
+    managed::{FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times},
     schema::{self, TypeId, TypeTable},
 };
 
-use super::{Writer, metadata};
+use super::{Writer, managed_versions::ResourceVersions, metadata};
 use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
     request::Subresource,
-    strategy::ResetFields,
 };
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
-
-/// The versions of a resource as field sets are compared in them: those of the request's group. Where another group serves
-/// the same objects (events), its writers lose what they own, as at kube-apiserver.
-pub(super) struct ResourceVersions<'d> {
-    definition: &'d ResourceDefinition,
-    group: &'d str,
-    reset: ResetFields,
-}
-
-impl<'d> ResourceVersions<'d> {
-    pub(super) fn new(
-        definition: &'d ResourceDefinition,
-        version: &'d ServedVersion,
-        subresource: Subresource,
-    ) -> Self {
-        Self {
-            definition,
-            group: &version.group_version.group,
-            reset: definition.strategy.reset_fields(subresource),
-        }
-    }
-
-    fn find(&self, version: &str) -> Option<&'d ServedVersion> {
-        let versions = &self.definition.versions;
-        versions
-            .iter()
-            .find(|served| *served.group_version.group == *self.group && served.group_version.to_string() == version)
-    }
-}
-
-impl ManagedVersions for ResourceVersions<'_> {
-    fn node(&self, version: &str) -> SchemaNode<'_> {
-        match self.find(version) {
-            Some(served) => schema_node(self.definition, served),
-            None => SchemaNode::Deduced,
-        }
-    }
-
-    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
-        let to = self.find(version)?;
-        let mut object = object.clone();
-        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        if from != version && self.definition.converter.is_none() {
-            if let Some(conversion) = self.find(from).and_then(|from| from.conversion.as_ref()) {
-                conversion.to_stored(&mut object);
-            }
-            if let Some(conversion) = &to.conversion {
-                conversion.to_served(&mut object);
-            }
-        }
-        object.as_object_mut()?.insert("apiVersion".into(), version.into());
-        Some(object)
-    }
-
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
-        let mut reset = FieldSet::default();
-        for path in self.reset.0 {
-            reset.insert(&PathElement::dotted(path));
-        }
-        fields.recursive_difference(&reset)
-    }
-}
 
 /// The schema of a version.
 pub(super) fn schema_node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
@@ -108,7 +45,7 @@ impl ManagedVersions for PostedVersion<'_> {
         (version == self.version).then(|| object.clone())
     }
 
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
+    fn changeable(&self, fields: FieldSet, _version: &str) -> FieldSet {
         fields
     }
 }
@@ -174,7 +111,7 @@ pub(super) fn time_of(now: Timestamp) -> String {
 impl Writer {
     /// Notes in `object`, which is in the version that it is written in, what its writer changes of `old`. An apply has done so, and so has
     /// a write of the scale.
-    pub(super) fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
+    pub(super) async fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
         if request.options.force.is_some() || request.subresource == Subresource::Scale {
             return;
         }
@@ -193,7 +130,7 @@ impl Writer {
             }
         }
         let live = || Managers::decode(live).unwrap_or_default();
-        let mut managers = match given.as_ref() {
+        let managers = match given.as_ref() {
             given if is_reset(given) => Managers::default(),
             given => match Managers::decode(given) {
                 Some(managers) if !managers.is_empty() => managers,
@@ -204,10 +141,8 @@ impl Writer {
         if old.is_some() && managers.is_empty() {
             return;
         }
-        if self.note_changes(request, old, object, &mut managers).is_none() {
-            return;
-        }
-        if let Some(entries) = managers.encode() {
+        let managers = self.note_changes(request, old, object, &managers).await;
+        if let Some(entries) = managers.and_then(|managers| managers.encode()) {
             metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
         }
     }
@@ -229,27 +164,38 @@ impl Writer {
         ManagerId::updater(&request.options.field_manager, &at, request.subresource.name())
     }
 
-    fn note_changes(
+    /// The managers after a change. There are none any more if a converter does not convert the object into the version of
+    /// one of them: the write goes on, as at kube-apiserver.
+    async fn note_changes(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
         new: &Value,
-        managers: &mut Managers,
-    ) -> Option<()> {
+        managers: &Managers,
+    ) -> Option<Managers> {
         let version = self.version(&request.target).ok()?;
-        let versions = ResourceVersions::new(&self.info, version, request.subresource);
+        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
         let at = version.group_version.to_string();
         let id = self.updater(request, version);
         let time = time_of(request.context.now);
         let blank = old.is_none().then(|| blank(&self.info, version));
         let old = old.or(blank.as_ref())?;
-        if version.group_version == self.info.written_version(version).group_version {
-            managers.update(&versions, old, new, id, &time);
+        let in_written;
+        let (old, new) = if version.group_version == self.info.written_version(version).group_version {
+            (old, new)
         } else {
-            let (old, new) = (versions.convert(old, &at)?, versions.convert(new, &at)?);
-            managers.update(&versions, &old, &new, id, &time);
-        }
-        Some(())
+            in_written = (versions.convert(old, &at)?, versions.convert(new, &at)?);
+            (&in_written.0, &in_written.1)
+        };
+        let noted = versions.evaluate(|versions| {
+            let mut managers = managers.clone();
+            managers.update(versions, old, new, id.clone(), &time);
+            managers
+        });
+        let noted = noted.await;
+        noted
+            .inspect_err(|error| tracing::warn!(%error, "the managers of an object's fields are lost"))
+            .ok()
     }
 
     /// Puts back the old entries if a change is one of their times alone.
@@ -267,7 +213,7 @@ impl Writer {
     }
 
     /// The object after an apply, in the version of the request, with the entries of its managers.
-    pub(super) fn applied(
+    pub(super) async fn applied(
         &self,
         request: &WriteRequest,
         mut live: Value,
@@ -275,37 +221,54 @@ impl Writer {
         applied: &Value,
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
-        let versions = ResourceVersions::new(&self.info, version, request.subresource);
-        let at = version.group_version.to_string();
-        let time = time_of(request.context.now);
         let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
-        let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
-        if !is_new && managers.is_empty() {
-            let blank = blank(&self.info, version);
-            managers.adopt(&versions, &blank, &live, (&at, request.subresource.name()), &time);
-        }
-        let manager = &request.options.field_manager;
-        let id = ManagerId::applier(manager, request.subresource.name());
-        let force = request.options.force.unwrap_or_default();
-        let merged = match managers.apply(&versions, &live, applied, (id.clone(), &at), force, &time) {
-            Ok(merged) => merged,
-            Err(conflicts) => {
-                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), &live, &at));
-                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
-                if !rest.is_empty() {
-                    return Err(rest.into());
-                }
-                managers.apply(&versions, &live, applied, (id, &at), true, &time)?
-            }
+        let managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
+        let merge = |versions: &ResourceVersions<'_>| {
+            let mut managers = managers.clone();
+            let merged = self.merge_applied(request, versions, &mut managers, (&live, is_new), applied);
+            merged.map(|merged| (merged, managers))
         };
+        let (merged, managers) = versions.evaluate(merge).await??;
         let mut object = self.typed(version, merged, applied)?;
-        if manager == "kubectl" {
+        if request.options.field_manager == "kubectl" {
             renew_last_applied(&mut object, applied);
         }
         if let Some(entries) = managers.encode() {
             metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
         }
         Ok(object)
+    }
+
+    fn merge_applied(
+        &self,
+        request: &WriteRequest,
+        versions: &ResourceVersions<'_>,
+        managers: &mut Managers,
+        (live, is_new): (&Value, bool),
+        applied: &Value,
+    ) -> Result<Value, ApiError> {
+        let version = self.version(&request.target)?;
+        let at = version.group_version.to_string();
+        let time = time_of(request.context.now);
+        if !is_new && managers.is_empty() {
+            let blank = blank(&self.info, version);
+            managers.adopt(versions, &blank, live, (&at, request.subresource.name()), &time);
+        }
+        let manager = &request.options.field_manager;
+        let id = ManagerId::applier(manager, request.subresource.name());
+        let force = request.options.force.unwrap_or_default();
+        match managers.apply(versions, live, applied, (id.clone(), &at), force, &time) {
+            Ok(merged) => Ok(merged),
+            Err(conflicts) => {
+                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), live, &at));
+                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
+                if !rest.is_empty() {
+                    return Err(rest.into());
+                }
+                Ok(managers.apply(versions, live, applied, (id, &at), true, &time)?)
+            }
+        }
     }
 
     /// The merged object in the form in which the server keeps it.
