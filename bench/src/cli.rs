@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::about::server_version;
 use crate::all::All;
+use crate::chain::Chain;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::options::RunOptions;
@@ -24,6 +25,8 @@ pub(crate) struct Cli {
 enum BenchCommand {
     /// Run everything, starting the server where a figure needs that
     All(All),
+    /// Compare requests with and without what they pass on their way: authentication, audit, admission plugins
+    Chain(Chain),
     /// Run workloads against a server that runs, in a namespace of their own that is deleted afterwards
     Run {
         /// Workloads to run, in this order
@@ -52,6 +55,7 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.command {
             BenchCommand::All(all) => all.run().await,
+            BenchCommand::Chain(chain) => chain.run().await,
             BenchCommand::Floor {
                 floor_binary,
                 through,

@@ -12,6 +12,7 @@
 
 mod about;
 mod all;
+mod chain;
 mod cli;
 mod client;
 mod failure;

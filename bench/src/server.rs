@@ -47,6 +47,16 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on nothing. Also says how long it took from the start of its process to `/readyz`.
     pub(crate) async fn start(binary: &Path, store: Store, wire: ConnectionUse) -> Result<(Self, Duration), Failure> {
+        Self::start_with(binary, store, wire, &[]).await
+    }
+
+    /// The same with more flags.
+    pub(crate) async fn start_with(
+        binary: &Path,
+        store: Store,
+        wire: ConnectionUse,
+        flags: &[String],
+    ) -> Result<(Self, Duration), Failure> {
         let dir = TempDir::with_prefix("trireme-bench-").map_err(Failure::io("make a directory"))?;
         let etcd = match store {
             Store::Etcd => Some(Etcd::start().map_err(Failure::Usage)?),
@@ -61,7 +71,8 @@ impl Server {
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={port}"))
             .arg(format!("--data-dir={}", dir.path().join("data").display()))
-            .arg(format!("--token-auth-file={}", tokens.display()));
+            .arg(format!("--token-auth-file={}", tokens.display()))
+            .args(flags);
         if let Some(etcd) = &etcd {
             command.arg(format!("--etcd-servers={}", etcd.url()));
         }

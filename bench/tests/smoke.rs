@@ -167,6 +167,33 @@ fn row_is_sane(row: &Value) {
 }
 
 #[test]
+fn the_chain_is_compared_in_pairs() {
+    let server = trireme_tests::server::binary().unwrap_or_else(|error| panic!("{error}"));
+    let mut command = bench();
+    command.args([
+        "chain",
+        "--store=embedded",
+        "--size=tiny",
+        "--pairs=1",
+        "--server-binary",
+    ]);
+    let output = command.arg(server).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    for line in [
+        "| get pod, system:masters, no audit |",
+        "| get pod, service account, audit at Metadata |",
+        "| create pod, no admission plugin |",
+        "| create pod, default admission plugins |",
+        "the chain beside a GET, median of 1 pairs",
+        "all default plugins on a pod creation, median of 1 pairs",
+    ] {
+        assert!(table.contains(line), "{line}:\n{table}");
+    }
+}
+
+#[test]
 fn a_wrong_answer_ends_the_run_with_what_came() {
     let server = Server::start(StoreChoice::Embedded);
     let mut command = bench();

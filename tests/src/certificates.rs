@@ -3,7 +3,8 @@
 use std::fs;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
@@ -49,6 +50,12 @@ impl Ca {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
         (certificate, key)
+    }
+
+    /// The certificate that a signing request asks for.
+    pub fn sign(&self, request_pem: &str) -> rcgen::Certificate {
+        let request = CertificateSigningRequestParams::from_pem(request_pem).expect("a request");
+        request.signed_by(&self.issuer).expect("signed")
     }
 
     /// A certificate for a user and for 127.0.0.1, and its key.

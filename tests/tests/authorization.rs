@@ -1,16 +1,20 @@
 //! Authorization of every route: requests without a grant are refused in the words of kube-apiserver, whatever route
 //! and verb it is, and those with one are admitted.
 //!
-//! The routes are those of discovery, so that none is served without being held against this.
+//! The routes are those of discovery and of the server's table of routes, so that none is served without being held against
+//! this.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use regex::Regex;
 use serde_json::{Value, json};
 use trireme_tests::http::{Client, Request};
 use trireme_tests::server::USER_TOKEN;
-use trireme_tests::{Server, StoreChoice};
+use trireme_tests::{Server, StoreChoice, folder};
 
 /// Requests under way at a time.
 const SIDE_BY_SIDE: usize = 4;
@@ -18,8 +22,11 @@ const SIDE_BY_SIDE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Fewer would mean that discovery was read wrongly.
 const LEAST_ROUTES: usize = 600;
-/// Paths that all authenticated users may read.
-const OPEN_PATHS: [&str; 7] = ["/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"];
+/// Paths that all authenticated users may read, with those below them.
+const OPEN_PATHS: [&str; 3] = ["/api", "/apis", "/openapi"];
+
+/// Paths that all may read, also those who say nothing of who they are.
+const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// A verb on a resource.
 #[derive(Debug, Clone)]
@@ -105,7 +112,12 @@ impl ResourceRoute {
         format!("{root}{namespace}/{resource}{name}{part}{query}")
     }
 
-    fn refusal(&self) -> String {
+    /// The verb, group and resource that RBAC grants it by.
+    fn right(&self) -> (&str, &str, &str) {
+        (&self.verb, &self.group, &self.resource)
+    }
+
+    fn refusal(&self, user: &str) -> String {
         let is_namespace = self.resource.starts_with("namespaces") && !self.is_collection();
         let place = match (self.namespaced, is_namespace) {
             // A namespace is in itself.
@@ -120,7 +132,7 @@ impl ResourceRoute {
         };
         let name = if self.is_collection() { "" } else { r#" "absent""# };
         format!(
-            r#"{qualified}{name} is forbidden: User "alice" cannot {} resource "{}" in API group "{}" {place}"#,
+            r#"{qualified}{name} is forbidden: User "{user}" cannot {} resource "{}" in API group "{}" {place}"#,
             self.verb, self.resource, self.group
         )
     }
@@ -130,7 +142,7 @@ impl ResourceRoute {
         self.resource.starts_with("selfsubject")
     }
 
-    fn send(&self, client: &Client) -> (u16, String) {
+    fn send(&self, client: &Client, headers: &[(String, String)]) -> (u16, String) {
         let sends = matches!(self.verb.as_str(), "create" | "update" | "patch");
         let answer = client.send(&Request {
             method: self.method(),
@@ -140,6 +152,7 @@ impl ResourceRoute {
                 "patch" => Some("application/merge-patch+json"),
                 _ => sends.then_some("application/json"),
             },
+            headers,
             ..Request::default()
         });
         let answer = answer.unwrap_or_else(|error| panic!("{self:?}: {error}"));
@@ -148,8 +161,8 @@ impl ResourceRoute {
     }
 }
 
-/// Checks all routes; the errors.
-fn check(routes: &[ResourceRoute], judge: impl Fn(&ResourceRoute) -> Option<String> + Sync) -> Vec<String> {
+/// Checks all, some at a time; the errors.
+fn check<T: Sync>(routes: &[T], judge: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
@@ -165,86 +178,185 @@ fn check(routes: &[ResourceRoute], judge: impl Fn(&ResourceRoute) -> Option<Stri
     errors.into_inner().expect("no judge panics")
 }
 
-/// Grants each verb on each resource by its name: no `*`.
-fn grant_all(admin: &Client, routes: &[ResourceRoute]) {
-    let rules: Vec<Value> = routes
-        .iter()
-        .map(|route| json!({"verbs": [route.verb], "apiGroups": [route.group], "resources": [route.resource]}))
-        .collect();
-    let group = "rbac.authorization.k8s.io";
-    let role = json!({"metadata": {"name": "each-by-name"}, "rules": rules});
-    let binding = json!({
-        "metadata": {"name": "each-by-name"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "each-by-name"},
-        "subjects": [{"kind": "User", "name": "alice"}],
+/// A server that serves all that it can: every version, and a custom resource with its subresources.
+fn server_of_everything() -> Server {
+    let server = Server::try_start(StoreChoice::Embedded, &["--runtime-config=api/all=true"]);
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
     });
-    for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
-        let made = admin
-            .json("POST", &format!("/apis/{group}/v1/{plural}"), &object)
-            .expect("an answer");
-        assert_eq!(made.code, 201, "{}", made.text());
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": "widgets", "kind": "Widget"},
+        },
+    });
+    let admin = server.client();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = admin.json("POST", path, &definition).expect("an answer");
+    assert_eq!(made.code, 201, "{}", made.text());
+    let started = Instant::now();
+    while admin.get("/apis/example.com/v1").expect("an answer").code != 200 {
+        assert!(started.elapsed() < PATIENCE, "the custom resource is not served");
     }
+    server
+}
+
+/// Gives each rule to a user of its own and to no other; the users' names.
+fn grant_each(admin: &Client, rules: &[Value]) -> Vec<String> {
+    let group = "rbac.authorization.k8s.io";
+    let users: Vec<(String, &Value)> = (0..).zip(rules).map(|(n, rule)| (format!("only-{n}"), rule)).collect();
+    let errors = check(&users, |(user, rule)| {
+        let role = json!({"metadata": {"name": user}, "rules": [rule]});
+        let binding = json!({
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        });
+        let objects = [("clusterroles", role), ("clusterrolebindings", binding)];
+        let made = objects.map(|(plural, object)| {
+            let path = format!("/apis/{group}/v1/{plural}");
+            admin.json("POST", &path, &object).expect("an answer")
+        });
+        let refused = made.iter().find(|made| made.code != 201);
+        refused.map(|refused| refused.text())
+    });
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    users.into_iter().map(|(user, _)| user).collect()
+}
+
+/// The header that makes an administrator's request one of this user.
+fn as_user(user: &str) -> [(String, String); 1] {
+    [("Impersonate-User".to_owned(), user.to_owned())]
 }
 
 #[test]
 fn every_route_and_verb_is_refused_until_it_is_granted() {
-    let server = Server::start(StoreChoice::Embedded);
+    let server = server_of_everything();
     let admin = server.client();
-    let alice = admin.with_token(USER_TOKEN);
-    let routes: Vec<ResourceRoute> = resource_routes(&admin)
-        .into_iter()
-        .filter(|route| !route.is_open())
-        .collect();
+    let (alice, anonymous) = (admin.with_token(USER_TOKEN), admin.anonymous());
+    let routes = resource_routes(&admin);
     assert!(routes.len() >= LEAST_ROUTES, "{} routes", routes.len());
+    for custom in ["widgets", "widgets/status", "widgets/scale"] {
+        assert!(routes.iter().any(|route| route.resource == custom), "{custom}");
+    }
     let errors = check(&routes, |route| {
-        let got = route.send(&alice);
-        (got != (403, route.refusal())).then(|| format!("{} {}: {got:?}", route.method(), route.path()))
+        let got = route.send(&anonymous, &[]);
+        let expected = (403, route.refusal("system:anonymous"));
+        (got != expected).then(|| format!("{} {}: {got:?}", route.method(), route.path()))
     });
-    assert!(
-        errors.is_empty(),
-        "not refused as they should be:\n{}",
-        errors.join("\n")
-    );
-    grant_all(&admin, &routes);
+    assert!(errors.is_empty(), "not refused without a user:\n{}", errors.join("\n"));
+    let routes: Vec<ResourceRoute> = routes.into_iter().filter(|route| !route.is_open()).collect();
     let errors = check(&routes, |route| {
-        let (code, message) = route.send(&alice);
+        let got = route.send(&alice, &[]);
+        let expected = (403, route.refusal("alice"));
+        (got != expected).then(|| format!("{} {}: {got:?}", route.method(), route.path()))
+    });
+    assert!(errors.is_empty(), "not refused without a right:\n{}", errors.join("\n"));
+    let rules: BTreeSet<(&str, &str, &str)> = routes.iter().map(ResourceRoute::right).collect();
+    let rules: Vec<_> = rules.into_iter().collect();
+    let granted: Vec<Value> = rules
+        .iter()
+        .map(|(verb, group, resource)| json!({"verbs": [verb], "apiGroups": [group], "resources": [resource]}))
+        .collect();
+    let users = grant_each(&admin, &granted);
+    let errors = check(&routes, |route| {
+        let place = rules.binary_search(&route.right()).expect("it was granted");
+        let (code, message) = route.send(&admin, &as_user(&users[place]));
         let is_refused = matches!(code, 401 | 403) && message.contains("cannot");
         is_refused.then(|| format!("{} {}: {message}", route.method(), route.path()))
     });
     assert!(errors.is_empty(), "refused although granted:\n{}", errors.join("\n"));
 }
 
+/// The paths that are no resources: those of the index, and those of the table of routes, with something in the place of what
+/// varies.
+fn other_paths(admin: &Client) -> BTreeSet<String> {
+    let table = folder().join("../src/edge/src/routes/mod.rs");
+    let table = fs::read_to_string(table).expect("the table of routes");
+    let literals = table.split('"').skip(1).step_by(2);
+    let varying = Regex::new(r"\{[^}]*\}").expect("a pattern");
+    let routed = literals
+        .filter(|text| text.starts_with('/') && !text.contains(' '))
+        .map(|path| varying.replace_all(path, "absent").into_owned());
+    let routed: BTreeSet<String> = routed.collect();
+    assert!(routed.contains("/debug/api_priority_and_fairness/absent"), "{routed:?}");
+    let index = texts(&get(admin, "/")["paths"]);
+    assert!(index.iter().any(|path| path == "/metrics"), "{index:?}");
+    routed.into_iter().chain(index).collect()
+}
+
+fn refusal_of_path(user: &str, verb: &str, path: &str) -> String {
+    format!(r#"forbidden: User \"{user}\" cannot {verb} path \"{path}\""#)
+}
+
 #[test]
-fn every_path_of_the_index_is_refused_until_it_is_granted() {
-    let server = Server::start(StoreChoice::Embedded);
+fn every_other_path_is_refused_until_it_is_granted() {
+    let server = server_of_everything();
     let admin = server.client();
-    let alice = admin.with_token(USER_TOKEN);
-    let below = |path: &str, root: &str| path == root || path.starts_with(&format!("{root}/"));
-    let is_open = |path: &String| match path.as_str() {
-        // Single checks are for those who monitor.
-        path if path.matches('/').count() > 1 => ["/api", "/apis", "/openapi"].iter().any(|root| below(path, root)),
-        path => OPEN_PATHS.iter().any(|root| below(path, root)),
+    let (alice, anonymous) = (admin.with_token(USER_TOKEN), admin.anonymous());
+    let is_open = |path: &str, roots: &[&str]| {
+        let below = |root: &&str| path == *root || path.starts_with(&format!("{root}/"));
+        PUBLIC_PATHS.contains(&path) || roots.iter().any(below)
     };
-    let paths = texts(&get(&admin, "/")["paths"]);
-    let closed: Vec<String> = paths
+    let is_resource = |path: &str| path.starts_with("/api") && path.contains("absent");
+    let paths: Vec<String> = other_paths(&admin)
         .into_iter()
-        .filter(|path| !is_open(path))
-        .chain(["/".to_owned()])
+        .filter(|path| !is_resource(path))
         .collect();
-    assert!(closed.iter().any(|path| path == "/metrics"), "{closed:?}");
-    for path in &closed {
+    let ask = |client: &Client, method, path: &str, headers: &[(String, String)]| {
+        let path = match path.ends_with("/profile") {
+            true => format!("{path}?seconds=1"),
+            false => path.to_owned(),
+        };
+        let request = Request {
+            method,
+            path: &path,
+            headers,
+            ..Request::default()
+        };
+        let answer = client.send(&request).expect("an answer");
+        (answer.code, answer.text())
+    };
+    for path in &paths {
         for (method, verb) in [("GET", "get"), ("POST", "post"), ("DELETE", "delete")] {
-            let answer = alice
-                .send(&Request {
-                    method,
-                    path,
-                    ..Request::default()
-                })
-                .expect("an answer");
-            let expected = format!(r#"forbidden: User \"alice\" cannot {verb} path \"{path}\""#);
-            assert_eq!(answer.code, 403, "{method} {path}");
-            assert!(answer.text().contains(&expected), "{method} {path}: {}", answer.text());
+            for (client, user, open) in [
+                (&anonymous, "system:anonymous", &[][..]),
+                (&alice, "alice", &OPEN_PATHS[..]),
+            ] {
+                let (code, text) = ask(client, method, path, &[]);
+                match verb == "get" && is_open(path, open) {
+                    true => assert!(!matches!(code, 401 | 403), "{user} {method} {path}: {code} {text}"),
+                    false => {
+                        assert_eq!(code, 403, "{user} {method} {path}: {text}");
+                        let expected = refusal_of_path(user, verb, path);
+                        assert!(text.contains(&expected), "{user} {method} {path}: {text}");
+                    }
+                }
+            }
         }
+    }
+    let verbs = ["get", "post", "delete"];
+    let rights: Vec<(&str, &str)> = paths
+        .iter()
+        .flat_map(|path| verbs.map(|verb| (verb, path.as_str())))
+        .collect();
+    let rules: Vec<Value> = rights
+        .iter()
+        .map(|(verb, path)| json!({"verbs": [verb], "nonResourceURLs": [path]}))
+        .collect();
+    let users = grant_each(&admin, &rules);
+    for ((verb, path), user) in rights.into_iter().zip(users) {
+        let (code, text) = ask(&admin, &verb.to_uppercase(), path, &as_user(&user));
+        let is_refused = matches!(code, 401 | 403) && text.contains("cannot");
+        assert!(!is_refused, "{verb} {path}: {text}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! Gets of single pods.
 
+use bytes::Bytes;
 use memchr::memmem;
 use trireme_http::client::StatusCode;
 
 use super::{Bench, READERS};
 use crate::client::{Call, JSON_TYPE, Session};
 use crate::failure::Failure;
-use crate::measure::{LoadOperation, drive};
+use crate::measure::{LoadOperation, Measured, drive};
 use crate::objects;
 
 struct GetLoad {
@@ -48,6 +49,19 @@ pub(super) async fn measure(
     query: &'static str,
     media_type: &'static str,
 ) -> Result<(), Failure> {
+    let (measured, body) = load(bench, query, media_type).await?;
+    let row = bench.row(name, &measured)?;
+    bench.remember(READERS, body);
+    bench.report.row(row);
+    Ok(())
+}
+
+/// Gets all pods, one after the other; also gives one answer.
+pub(super) async fn load(
+    bench: &Bench,
+    query: &'static str,
+    media_type: &'static str,
+) -> Result<(Measured, Bytes), Failure> {
     let sessions = bench.sessions(READERS).await?;
     let callers = sessions.into_iter().map(|session| GetLoad {
         session,
@@ -60,8 +74,5 @@ pub(super) async fn measure(
     let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
     let sample = callers[0].call(0);
     let body = callers[0].session.expect(&sample, StatusCode::OK).await?;
-    let row = bench.row(name, &measured)?;
-    bench.remember(READERS, body);
-    bench.report.row(row);
-    Ok(())
+    Ok((measured, body))
 }

@@ -4,6 +4,7 @@
 //! update, a gap or a duplicate of a watch ends the run.
 
 mod apply;
+mod chain;
 mod contended;
 mod create;
 mod definitions;

@@ -228,6 +228,8 @@ impl ServiceAccountTokens {
         let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
         let bad = |error: JwtError| match error.kind() {
             ErrorKind::InvalidSignature => TokenError::Bad(BAD_SIGNATURE),
+            // Header and claims were read above.
+            ErrorKind::Base64(_) => undecodable_signature(token),
             _ => TokenError::Bad(INVALID_CLAIMS),
         };
         Ok(decoded.map_err(bad)?.claims)
@@ -375,6 +377,17 @@ fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
             format!("system:serviceaccounts:{namespace}"),
         ],
         ..UserInfo::default()
+    }
+}
+
+/// The error for a signature in base64 that is not decoded here. Go decodes it if it is only longer than its bytes, as by a
+/// letter that was added, and finds it wrong.
+fn undecodable_signature(token: &str) -> TokenError {
+    let signature = token.rsplit('.').next().unwrap_or_default();
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    match signature.bytes().all(is_letter) && signature.len() % 4 != 1 {
+        true => TokenError::Bad(BAD_SIGNATURE),
+        false => TokenError::Unknown,
     }
 }
 

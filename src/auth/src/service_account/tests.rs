@@ -170,6 +170,10 @@ fn only_believed_keys_and_our_issuer_count() {
     theirs.knows(&token).expect("good there");
     let unsigned = "invalid signature, no keys found".to_owned();
     assert_eq!(ours.knows(&token), Err(unsigned));
+    let own = ours.signer.sign(ours.claims(json!({}))).expect("signed");
+    let broken = "go-jose/go-jose: error in cryptographic primitive".to_owned();
+    assert_eq!(ours.knows(&format!("{own}x")), Err(broken));
+    assert_eq!(ours.knows(&format!("{own}!")), Err("invalid bearer token".to_owned()));
     let key = KeyPair::generate().expect("a key");
     let (private, public) = (key.serialize_pem(), key.public_key_pem());
     let other = TokenSigner::new(private.as_bytes(), public.as_bytes(), "https://other.example").expect("a pair");
