@@ -15,14 +15,18 @@ const SHARED_PARAMETERS: &str = "#/parameters/";
 /// A dash and a hash follow the name of a shared parameter.
 const HASH_LENGTH: usize = 9;
 
-/// Documents of kinds that are behind feature gates and not there yet.
-const NOT_SERVED: [&str; 5] = [
+/// Documents of versions that have kinds behind feature gates only.
+const GATED: [&str; 5] = [
     "apis/certificates.k8s.io/v1alpha1",
     "apis/certificates.k8s.io/v1beta1",
     "apis/scheduling.k8s.io/v1alpha2",
     "apis/storagemigration.k8s.io",
     "apis/storagemigration.k8s.io/v1beta1",
 ];
+const GATES: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,DRADeviceTaintRules=true,\
+    DRAResourcePoolStatus=true,GenericWorkload=true,GangScheduling=true,PodCertificateRequest=true,\
+    StorageVersionMigrator=true";
+const ALL_VERSIONS: &str = "--runtime-config=api/all=true";
 
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -146,15 +150,33 @@ fn what_is_served_by_default_is_documented_as_by_kube_apiserver() {
     assert_eq!(paths(&index), paths(&recorded("v3-index.json")));
 }
 
+/// A version of a group in discovery.
+fn discovered(client: &Client, name: &str) -> Option<Value> {
+    let discovery = get(client, "/apis", DISCOVERY).expect("there is a discovery document");
+    let (group, version) = name.split_once('/')?;
+    let mut groups = discovery["items"].as_array()?.iter();
+    let found = groups.find(|item| item["metadata"]["name"] == group)?;
+    let mut versions = found["versions"].as_array()?.iter();
+    versions.find(|item| item["version"] == version).cloned()
+}
+
+/// Holds the versions that these flags add to discovery, beside those served by default, against those recorded.
+fn check_added(client: &Client, place: usize) {
+    let differences = recorded("api-all-differences.json");
+    let added = differences[place]["discovery versions added"].as_object();
+    let wanted = added.into_iter().flatten();
+    check(wanted.map(|(name, want)| (name.clone(), want.clone(), discovered(client, name))));
+}
+
 #[test]
 fn all_versions_are_documented_as_by_kube_apiserver() {
-    let server = Server::try_start(StoreChoice::Embedded, &["--runtime-config=api/all=true"]);
+    let server = Server::try_start(StoreChoice::Embedded, &[ALL_VERSIONS]);
     let server = server.unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
-    let (not_served, served): (Vec<_>, Vec<_>) = recorded_v3("api-all-v3")
+    let (gated, served): (Vec<_>, Vec<_>) = recorded_v3("api-all-v3")
         .into_iter()
-        .partition(|(path, _)| NOT_SERVED.contains(&path.as_str()));
-    for (path, _) in not_served {
+        .partition(|(path, _)| GATED.contains(&path.as_str()));
+    for (path, _) in gated {
         assert_eq!(
             get(&client, &format!("/openapi/v3/{path}"), "application/json"),
             None,
@@ -162,15 +184,23 @@ fn all_versions_are_documented_as_by_kube_apiserver() {
         );
     }
     check_v3(&client, served);
-    let added = &recorded("api-all-differences.json")[0];
-    let discovery = get(&client, "/apis", DISCOVERY).expect("there is a discovery document");
-    let got = |name: &str| {
-        let (group, version) = name.split_once('/')?;
-        let mut groups = discovery["items"].as_array()?.iter();
-        let found = groups.find(|item| item["metadata"]["name"] == group)?;
-        let mut versions = found["versions"].as_array()?.iter();
-        versions.find(|item| item["version"] == version).cloned()
-    };
-    let wanted = added["discovery versions added"].as_object().into_iter().flatten();
-    check(wanted.map(|(name, want)| (name.clone(), want.clone(), got(name))));
+    check_added(&client, 0);
+    assert_eq!(discovered(&client, "certificates.k8s.io/v1beta1"), None);
+}
+
+#[test]
+fn kinds_behind_gates_are_documented_as_by_kube_apiserver() {
+    let server = Server::try_start(StoreChoice::Embedded, &[ALL_VERSIONS, GATES]);
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    check_v3(&client, recorded_v3("api-all-v3"));
+    check_added(&client, 1);
+}
+
+#[test]
+fn a_gate_alone_serves_no_version() {
+    let server = Server::try_start(StoreChoice::Embedded, &[GATES]).unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    let bundles = get(&client, "/apis/certificates.k8s.io/v1beta1", "application/json");
+    assert_eq!(bundles, None);
 }

@@ -15,6 +15,9 @@ mod dual_stack;
 #[path = "reference/flow_control.rs"]
 mod flow_control;
 
+#[path = "reference/gated.rs"]
+mod gated;
+
 #[path = "reference/in_scope.rs"]
 mod in_scope;
 
@@ -28,7 +31,7 @@ use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1633;
+const RECORDED: usize = 1645;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 94;
 /// The same of those with all admission plugins on.
@@ -425,6 +428,7 @@ fn every_recorded_file_can_be_read() {
         "apply",
         "auth",
         "admission",
+        "admission-gates",
         "admission-optional",
         "admission-autoprovision",
         "admission-nsexists",
@@ -474,6 +478,8 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(extended::CUSTOM_RESOURCES)
         .chain(dual_stack::WITH_TWO_FAMILIES)
         .chain(flow_control::FLOW_CONTROL)
+        .chain(gated::WITH_GATES)
+        .chain(gated::WITH_GATED_PLUGINS)
         .chain(audited::files())
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();

@@ -1,8 +1,8 @@
 //! The admission chain and its built-in plugins.
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
-//! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. The table in `plugins.rs` has all plugins.
+//! in the watch caches and hold no locks. [`DeviceAdminAccess`] and [`PodCertificateSigning`] are no plugins of kube-apiserver
+//! but checks of its registries. The table in `plugins.rs` has all plugins.
 
 mod admission_request;
 mod always_admit;
@@ -36,6 +36,7 @@ mod owner_references_permission_enforcement;
 mod permissions;
 mod persistent_volume_claim_resize;
 mod plugins;
+mod pod_groups;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
@@ -63,5 +64,6 @@ pub use image_policy_webhook::{ImagePolicySettings, ImageReviewer};
 pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
+pub use signers::PodCertificateSigning;
 pub use trireme_cel::{AuthorizerCheck, CheckDecision, CheckObject};
 pub use webhooks::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin, record_breaker_events};

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use trireme_actors::ActorSystem;
 use trireme_http::client::Client;
+use trireme_machinery::{Feature, Features};
 use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup, ServiceResolver};
 
 use crate::{
@@ -29,6 +30,7 @@ use crate::{
     owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
     permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    pod_groups::{self, JobValidation, PodGroupProtection, PodGroupWorkloadExists},
     pod_node_selector::PodNodeSelector,
     pod_resize::ResizeOnNode,
     pod_security::PodSecurity,
@@ -62,8 +64,8 @@ struct Plugin {
 enum Made {
     There(Make),
     Following(MakeFollowing),
-    /// It does nothing while a feature gate is off that this server does not have.
-    Gated,
+    /// It does nothing while a feature is off.
+    Gated(Feature, Make),
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
@@ -90,10 +92,10 @@ const fn optional(name: &'static str, make: Make) -> Plugin {
     }
 }
 
-const fn gated(name: &'static str) -> Plugin {
+const fn gated(name: &'static str, feature: Feature, make: Make) -> Plugin {
     Plugin {
         name,
-        make: Made::Gated,
+        make: Made::Gated(feature, make),
         by_default: true,
     }
 }
@@ -130,8 +132,11 @@ const ALL: &[Plugin] = &[
             claims: parts.objects("", "persistentvolumeclaims"),
             volumes: parts.objects("", "persistentvolumes"),
             drivers: parts.objects("storage.k8s.io", "csidrivers"),
+            accounts: parts.objects("", "serviceaccounts"),
         };
-        Arc::new(NodeRestriction::new(objects, Arc::clone(parts.permissions)))
+        let has_pod_certificates = parts.features.has(Feature::PodCertificateRequest);
+        let permissions = Arc::clone(parts.permissions);
+        Arc::new(NodeRestriction::new(objects, permissions, has_pod_certificates))
     }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
@@ -158,7 +163,11 @@ const ALL: &[Plugin] = &[
         Arc::new(PodNodeSelector::new(parts.namespaces.clone(), selectors))
     }),
     there("Priority", |parts| {
-        Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
+        let classes = parts.objects("scheduling.k8s.io", "priorityclasses");
+        Arc::new(Priority::new(
+            classes,
+            parts.features.has(Feature::WorkloadAwarePreemption),
+        ))
     }),
     there("DefaultTolerationSeconds", |parts| {
         Arc::new(DefaultTolerationSeconds(parts.settings.default_tolerations))
@@ -180,7 +189,9 @@ const ALL: &[Plugin] = &[
     there("StorageObjectInUseProtection", |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    gated("PodGroupProtection"),
+    gated("PodGroupProtection", Feature::GenericWorkload, |_| {
+        Arc::new(PodGroupProtection)
+    }),
     optional("OwnerReferencesPermissionEnforcement", |parts| {
         Arc::new(OwnerReferencesPermissionEnforcement::new(
             parts.permissions.clone(),
@@ -215,11 +226,15 @@ const ALL: &[Plugin] = &[
     there("PodTopologyLabels", |parts| {
         Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
     }),
-    gated("PodGroupWorkloadExists"),
+    gated("PodGroupWorkloadExists", Feature::GenericWorkload, |parts| {
+        Arc::new(PodGroupWorkloadExists::new(parts.scheduling("workloads")))
+    }),
     there("NodeDeclaredFeatureValidator", |parts| {
         Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
     }),
-    gated("JobValidation"),
+    gated("JobValidation", Feature::GenericWorkload, |parts| {
+        Arc::new(JobValidation::new(parts.scheduling("podgroups")))
+    }),
     there("PodResizeValidator", |parts| {
         Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
@@ -268,6 +283,8 @@ pub struct PluginParts<'p> {
     pub services: &'p ServiceResolver,
     /// Answers for the authorizers.
     pub permissions: &'p Arc<dyn Permissions>,
+    /// The features that are on.
+    pub features: Features,
     /// The configurations of those plugins that take one.
     pub settings: &'p PluginSettings,
     /// The users that webhooks are called as.
@@ -279,6 +296,11 @@ pub struct PluginParts<'p> {
 impl PluginParts<'_> {
     fn objects(&self, group: &'static str, plural: &'static str) -> ObjectLookup {
         ObjectLookup::new(self.surface.resource(group, "v1", plural))
+    }
+
+    /// What the feature GenericWorkload brings.
+    fn scheduling(&self, plural: &'static str) -> ObjectLookup {
+        ObjectLookup::new(self.surface.resource(pod_groups::GROUP, "v1alpha2", plural))
     }
 
     fn configurations(&self, plural: &'static str) -> ResourceLookup {
@@ -348,8 +370,8 @@ impl EnabledPlugins {
         let (mut plugins, mut views) = (Vec::new(), Vec::new());
         for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
             match plugin.make {
-                Made::Gated => {}
-                Made::There(make) => plugins.push(make(parts)),
+                Made::Gated(feature, _) if !parts.features.has(feature) => {}
+                Made::There(make) | Made::Gated(_, make) => plugins.push(make(parts)),
                 Made::Following(make) => {
                     let (plugin, view) = make(parts);
                     plugins.push(plugin);

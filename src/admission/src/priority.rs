@@ -1,4 +1,4 @@
-//! `Priority`: a pod's priority comes from its class, and one class is the default (`plugin/pkg/admission/priority`).
+//! `Priority`: the priority of a pod or a PodGroup comes from its class, and one class is the default (`plugin/pkg/admission/priority`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
@@ -10,12 +10,15 @@ use crate::{
     object_lookup::ObjectLookup,
 };
 
+const GROUP: &str = "scheduling.k8s.io";
 const WRITES: [Operation; 2] = [Operation::Create, Operation::Update];
 const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 
 /// The plugin.
 pub(crate) struct Priority {
     classes: ObjectLookup,
+    /// PodGroups have a priority.
+    of_groups: bool,
 }
 
 /// The priority that a class gives.
@@ -36,9 +39,36 @@ impl ClassPriority {
 }
 
 impl Priority {
-    /// Looks at these priority classes.
-    pub(crate) fn new(classes: ObjectLookup) -> Self {
-        Self { classes }
+    /// Looks at these priority classes, for PodGroups, too, if `of_groups`.
+    pub(crate) fn new(classes: ObjectLookup, of_groups: bool) -> Self {
+        Self { classes, of_groups }
+    }
+
+    async fn mutate_group(&self, attributes: &mut Attributes) -> Result<(), ApiError> {
+        let spec = attributes.object.as_ref().and_then(|group| group.get("spec"));
+        let text = |field: &str| spec.and_then(|spec| spec.get(field)).and_then(Value::as_str);
+        let class = text("priorityClassName").unwrap_or_default().to_owned();
+        let own = spec.and_then(|spec| spec.get("priority")).and_then(Value::as_i64);
+        let given = self.given(attributes, &class).await?;
+        if let Some(own) = own.filter(|own| *own != given.value) {
+            let why = format!(
+                "priority set in the pod group ({own}) must match the priority computed ({}) based on the priority class \
+                 set in the spec",
+                given.value
+            );
+            return Err(forbidden(attributes, why));
+        }
+        if let Some(spec) = attributes.object.as_mut().and_then(|group| group.get_mut("spec")) {
+            if !given.class.is_empty() {
+                put(spec, "priorityClassName", given.class.into());
+            }
+            put(spec, "priority", given.value.into());
+        }
+        Ok(())
+    }
+
+    fn is_of_group(&self, request: &WriteRequest) -> bool {
+        self.of_groups && is_write_of(request, GROUP, "podgroups", &[Operation::Create])
     }
 
     async fn mutate_pod(&self, attributes: &mut Attributes) -> Result<(), ApiError> {
@@ -163,22 +193,25 @@ fn is_default(class: &Value) -> bool {
 impl Admission for Priority {
     fn handles(&self, request: &WriteRequest) -> bool {
         is_write_of(request, "", "pods", &WRITES)
-            || is_write_of(request, "scheduling.k8s.io", "priorityclasses", &WRITES)
+            || is_write_of(request, GROUP, "priorityclasses", &WRITES)
+            || self.is_of_group(request)
     }
 
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         if is_write_of(attributes, "", "pods", &WRITES) {
             self.mutate_pod(attributes).boxed()
+        } else if self.is_of_group(attributes) {
+            self.mutate_group(attributes).boxed()
         } else {
             async { Ok(()) }.boxed()
         }
     }
 
     fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
-        if is_write_of(attributes, "", "pods", &WRITES) {
-            async { Ok(()) }.boxed()
-        } else {
+        if is_write_of(attributes, GROUP, "priorityclasses", &WRITES) {
             self.validate_class(attributes).boxed()
+        } else {
+            async { Ok(()) }.boxed()
         }
     }
 }

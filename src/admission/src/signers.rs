@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
-use trireme_machinery::{ApiError, go_text::quote};
+use trireme_machinery::{
+    ApiError, GroupKind,
+    field::{Error, Path},
+    go_text::quote,
+};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest, request::UserInfo};
 
 use crate::{
@@ -87,30 +91,82 @@ impl SignerPermission {
         }
         // Of a request the one that is stored counts; of a bundle the new one.
         let signer = signer_name(old.filter(|_| self.signed.subresource.is_some()).unwrap_or(new));
-        if self.is_allowed(&attributes.context.user, signer).await {
+        let user = &attributes.context.user;
+        if is_authorized_for_signer_name(&*self.permissions, user, self.signed.verb, signer).await {
             return Ok(());
         }
         let why = format!("user not permitted to {} {}", self.signed.deed, quote(signer));
         Err(forbidden(attributes, why))
     }
+}
 
-    /// Allowed by the signer's name, or by all names of its domain.
-    async fn is_allowed(&self, user: &UserInfo, signer: &str) -> bool {
-        let access = |name| PermissionRequest {
-            user,
-            verb: self.signed.verb,
-            group: GROUP,
-            version: "*",
-            resource: "signers",
-            subresource: "",
-            namespace: "",
-            name,
+/// Allowed by the signer's name, or by all names of its domain (`IsAuthorizedForSignerName`).
+async fn is_authorized_for_signer_name(
+    permissions: &dyn Permissions,
+    user: &UserInfo,
+    verb: &str,
+    signer: &str,
+) -> bool {
+    let access = |name| PermissionRequest {
+        user,
+        verb,
+        group: GROUP,
+        version: "*",
+        resource: "signers",
+        subresource: "",
+        namespace: "",
+        name,
+    };
+    if permissions.allow(access(signer)).await {
+        return true;
+    }
+    let domain = signer.split('/').next().unwrap_or_default();
+    permissions.allow(access(&format!("{domain}/*"))).await
+}
+
+/// Checks that whoever changes the status of a PodCertificateRequest may sign for its signer. kube-apiserver does so in the kind's
+/// registry, after it has validated the status.
+pub struct PodCertificateSigning {
+    permissions: Arc<dyn Permissions>,
+}
+
+impl PodCertificateSigning {
+    /// Asks these authorizers.
+    pub fn new(permissions: Arc<dyn Permissions>) -> Self {
+        Self { permissions }
+    }
+
+    async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
+        let (Some(new), Some(old)) = (attributes.object.as_ref(), attributes.old_object.as_deref()) else {
+            return Ok(());
         };
-        if self.permissions.allow(access(signer)).await {
-            return true;
+        let (user, signer) = (&attributes.context.user, signer_name(old));
+        if new.get("status") == old.get("status")
+            || is_authorized_for_signer_name(&*self.permissions, user, "sign", signer).await
+        {
+            return Ok(());
         }
-        let domain = signer.split('/').next().unwrap_or_default();
-        self.permissions.allow(access(&format!("{domain}/*"))).await
+        let (user, signer) = (quote(&user.name), quote(signer));
+        let detail = format!("User {user} is not permitted to \"sign\" for signer {signer}");
+        let kind = GroupKind {
+            group: attributes.kind.group.clone(),
+            kind: attributes.kind.kind.clone(),
+        };
+        let errors = vec![Error::forbidden(&Path::new("spec.signerName"), &detail)];
+        Err(ApiError::invalid(&kind, &attributes.name, &errors))
+    }
+}
+
+impl Admission for PodCertificateSigning {
+    fn handles(&self, request: &WriteRequest) -> bool {
+        &*request.resource.group == GROUP
+            && &*request.resource.resource == "podcertificaterequests"
+            && request.subresource.name() == "status"
+            && request.operation == Operation::Update
+    }
+
+    fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        self.check(attributes).boxed()
     }
 }
 
@@ -172,8 +228,7 @@ mod tests {
     #[test]
     fn a_signer_is_allowed_by_its_name_or_its_domain() {
         let may = |only: Only, signer: &str| {
-            let plugin = SignerPermission::to_attest(Arc::new(only));
-            plugin.is_allowed(&UserInfo::default(), signer).now_or_never()
+            is_authorized_for_signer_name(&only, &UserInfo::default(), "attest", signer).now_or_never()
         };
         assert_eq!(may(Only("attest", "a.com/s"), "a.com/s"), Some(true));
         assert_eq!(may(Only("attest", "a.com/*"), "a.com/s"), Some(true));

@@ -13,7 +13,8 @@ use trireme_schema::{ApiSelection, ResourceData, StorageData, SubresourceData, V
 use crate::{
     admissionregistration, apiregistration, apiserverinternal, apps, autoscaling, autoscaling::scale::scale_columns,
     batch, certificates, coordination, core, deprecation, discovery, flowcontrol, generic, kind::Kind, networking,
-    node, policy, rbac, resource, scheduling, schemas, settings::KindSettings, storage, stored_versions, values::at,
+    node, policy, rbac, resource, scheduling, schemas, settings::KindSettings, storage, storagemigration,
+    stored_versions, values::at,
 };
 
 /// Every built-in resource that is stored, but for those that are neither stable nor asked for. What two groups serve
@@ -90,8 +91,9 @@ fn declared(settings: &KindSettings) -> Vec<Kind> {
         policy::kinds(),
         rbac::kinds(),
         resource::kinds(),
-        scheduling::kinds(),
+        scheduling::kinds(settings.features),
         storage::kinds(),
+        storagemigration::kinds(),
     ];
     groups.into_iter().flatten().collect()
 }

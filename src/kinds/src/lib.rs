@@ -31,6 +31,7 @@ mod scheduling;
 mod schemas;
 mod settings;
 mod storage;
+mod storagemigration;
 mod stored_versions;
 #[cfg(test)]
 mod testing;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Features};
 use trireme_registry::{
     ResourceLookup, StorageMediaType, TimeToLive,
     allocate::{AddressAllocator, PortAllocator},
@@ -16,6 +16,8 @@ use crate::pod_template::Capabilities;
 pub struct KindSettings {
     /// The versions that are served.
     pub apis: ApiSelection,
+    /// The features that are on.
+    pub features: Features,
     /// The prefix of all keys: `/registry`.
     pub storage_root: String,
     /// The media type of objects at rest.
@@ -39,6 +41,7 @@ impl KindSettings {
     pub(crate) fn capabilities(&self) -> Capabilities {
         Capabilities {
             allow_privileged: self.allow_privileged,
+            features: self.features,
         }
     }
 }

@@ -69,13 +69,13 @@ impl Trial {
         }
         self.strategy.default(&mut object);
         self.strategy.default_times(self.context().now, &mut object);
-        self.strategy.drop_disabled(&mut object);
         object
     }
 
     /// A create: what would be stored, or the errors.
     pub(crate) fn create(&self, body: Value) -> Result<Value, Vec<String>> {
         let mut object = self.decode(body);
+        self.strategy.drop_disabled(&mut object, None);
         if object.pointer("/metadata/uid").is_none() {
             object["metadata"]["uid"] = "u-1".into();
         }
@@ -86,6 +86,7 @@ impl Trial {
     /// An update of an object that [`create`](Self::create) made.
     pub(crate) fn update(&self, old: &Value, body: Value) -> Result<Value, Vec<String>> {
         let mut new = self.decode(body);
+        self.strategy.drop_disabled(&mut new, Some(old));
         new["metadata"]["uid"] = old["metadata"]["uid"].clone();
         self.strategy.prepare_for_update(&self.context(), &mut new, old);
         self.judge(self.strategy.validate_update(&self.context(), &new, old), new)
@@ -106,6 +107,7 @@ impl Trial {
     /// An update of the status with this object.
     pub(crate) fn status_body(&self, old: &Value, body: Value) -> Result<Value, Vec<String>> {
         let mut new = self.decode(body);
+        self.strategy.drop_disabled(&mut new, Some(old));
         self.strategy.prepare_for_status_update(&self.context(), &mut new, old);
         self.judge(self.strategy.validate_status_update(&self.context(), &new, old), new)
     }
@@ -116,6 +118,7 @@ impl Trial {
             panic!("the kind has no part {name}");
         };
         let mut new = self.decode(merged(&self.shown(old), patch));
+        self.strategy.drop_disabled(&mut new, Some(old));
         updater.prepare_for_update(&self.context(), &mut new, old);
         self.judge(updater.validate_update(&self.context(), &new, old), new)
     }
@@ -226,6 +229,7 @@ pub(crate) fn settings() -> (TempDir, KindSettings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = KindSettings {
         apis: trireme_schema::ApiSelection::default(),
+        features: trireme_machinery::Features::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         allow_privileged: false,

@@ -192,6 +192,11 @@ impl Error {
         Self::new(ErrorType::Invalid, path, Some(shown(value)), detail)
     }
 
+    /// The field's value is malformed, and is not shown.
+    pub fn invalid_omitted(path: &Path<'_>, detail: &str) -> Self {
+        Self::new(ErrorType::Invalid, path, None, detail)
+    }
+
     /// The field's value is malformed; `shown` is printed as it stands.
     pub fn invalid_shown(path: &Path<'_>, shown: impl Into<String>, detail: &str) -> Self {
         Self::new(ErrorType::Invalid, path, Some(shown.into()), detail)

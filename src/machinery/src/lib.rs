@@ -9,6 +9,7 @@ pub mod api_service;
 pub mod configuration;
 pub mod error;
 pub mod expiring_cache;
+pub mod features;
 pub mod field;
 pub mod go_text;
 pub mod gvk;
@@ -32,6 +33,7 @@ pub mod webhook_answer;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
+pub use features::{Feature, Features};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, version_rank};
 pub use serde_json::Value;
 

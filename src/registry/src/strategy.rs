@@ -63,9 +63,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that are the time of the request; runs right after [`default`](Self::default).
     fn default_times(&self, _now: Timestamp, _object: &mut Value) {}
 
-    /// Takes away fields of features that are off (`dropDisabledFields`); runs right before the object is prepared, so that
-    /// the manager that sent them is recorded as their owner.
-    fn drop_disabled(&self, _object: &mut Value) {}
+    /// Takes away fields of features that are off, unless the old object has them (`dropDisabledFields`); runs right before
+    /// the object is prepared, so that the manager that sent them is recorded as their owner.
+    fn drop_disabled(&self, _object: &mut Value, _old: Option<&Value>) {}
 
     /// The reason that Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
     fn conversion_error(&self, _object: &Value) -> Option<String> {

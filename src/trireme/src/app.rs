@@ -124,7 +124,10 @@ impl App {
         let namespaces = FirstObjects::namespaces(&system, &namespaces, group.clone());
         let classes = resources::registry(&director, "scheduling.k8s.io", "priorityclasses")?;
         let priority_classes = FirstObjects::priority_classes(&system, &classes, group.clone());
-        let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
+        let bootstrap_roles = {
+            let rbac = resources::rbac_registries(&director)?;
+            FirstObjects::bootstrap_roles(&system, &rbac, settings.feature_gates.features(), group)
+        };
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [
             namespaces.view(),

@@ -14,7 +14,20 @@ use trireme_auth::{
 use trireme_http::client::{Client, ClientSettings};
 use trireme_registry::{PublishedSurface, Readiness, request::UserInfo};
 
-use crate::settings::{AuthorizationSettings, AuthorizerSettings, of_configuration};
+use crate::settings::{AuthorizerSettings, Settings, of_configuration};
+
+/// The kinds of pods' certificates, which the graph of nodes has if it is served.
+const POD_CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "podcertificaterequests");
+
+fn node_authorizer(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> NodeAuthorizer {
+    let row = trireme_schema::resource(POD_CERTIFICATES.0, POD_CERTIFICATES.1);
+    let has_pod_certificates = row.is_some_and(|row| {
+        let mut versions = row.versions.iter();
+        versions.any(|version| settings.apis.serves(row, version))
+    });
+    let features = settings.feature_gates.features();
+    NodeAuthorizer::start(system, served, features, has_pod_certificates)
+}
 
 /// The authorizers. Cheap to clone.
 #[derive(Clone)]
@@ -37,7 +50,8 @@ struct AuthorizerParts {
 
 impl Authorization {
     /// Starts them; what they follow may be served later.
-    pub(crate) fn start(system: &ActorSystem, settings: &AuthorizationSettings, served: &PublishedSurface) -> Self {
+    pub(crate) fn start(system: &ActorSystem, whole: &Settings, served: &PublishedSurface) -> Self {
+        let settings = &whole.authorization;
         let kinds = settings.authorizers.iter().map(|it| it.kind);
         let started_with: BTreeSet<AuthorizerType> = kinds.filter(|kind| *kind != AuthorizerType::Webhook).collect();
         let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
@@ -45,7 +59,7 @@ impl Authorization {
         let parts = AuthorizerParts {
             // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
             rbac: RbacAuthorizer::start(system, served),
-            node: has_node.then(|| NodeAuthorizer::start(system, served)),
+            node: has_node.then(|| node_authorizer(system, whole, served)),
             abac: settings.abac.clone(),
             client: Client::new("authorization-webhook", ClientSettings::default(), clock.clone(), tasks),
             clock,

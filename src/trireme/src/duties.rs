@@ -86,7 +86,10 @@ impl Duties<'_> {
             self.keep(SingleKeyController(trust)),
             self.keep(SingleKeyController(self.repair_reservations()?)),
             self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
-            self.keep(BootstrapRoles::new(rbac_registries(&self.served.director)?)),
+            self.keep(BootstrapRoles::new(
+                rbac_registries(&self.served.director)?,
+                self.settings.feature_gates.features(),
+            )),
             self.keep(SingleKeyController(SystemPriorityClasses::new(classes))),
             self.keep(SingleKeyController(FlowConfiguration::new(
                 schemas.clone(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::Group;
 use trireme_duties::{BootstrapProgress, RbacRegistries};
+use trireme_machinery::Features;
 use trireme_registry::{Entries, Readiness, RegistryHandle, View, compile_entries};
 
 /// The namespace that is written last, and that cannot be deleted.
@@ -52,8 +53,13 @@ impl FirstObjects {
     }
 
     /// Starts to wait for the bootstrap policy.
-    pub(crate) fn bootstrap_roles(system: &ActorSystem, rbac: &RbacRegistries, group: Option<Group>) -> Self {
-        let progress = BootstrapProgress::follow(system, rbac);
+    pub(crate) fn bootstrap_roles(
+        system: &ActorSystem,
+        rbac: &RbacRegistries,
+        features: Features,
+        group: Option<Group>,
+    ) -> Self {
+        let progress = BootstrapProgress::follow(system, rbac, features);
         let missing = "not finished";
         Self::await_in(system, progress, |progress| progress.is_complete(), missing, group)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use trireme_actors::ActorSystem;
-use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
+use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts, PodCertificateSigning};
 use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
@@ -74,9 +74,10 @@ pub(crate) async fn start(
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
     let services = ServiceResolver::new(&published, settings.aggregation.to_endpoints);
-    let authorization = Authorization::start(system, &settings.authorization, &published);
+    let authorization = Authorization::start(system, settings, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
+        Arc::new(PodCertificateSigning::new(authorization.permissions())),
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];
@@ -97,6 +98,7 @@ pub(crate) async fn start(
         client: &webhooks,
         services: &services,
         permissions: &authorization.permissions(),
+        features: settings.feature_gates.features(),
         settings: &settings.admission.plugins,
         webhook_users: &settings.admission.webhook_users,
         image_reviewer: &|policy| {
@@ -240,6 +242,7 @@ fn kind_settings(
     let service_cidrs = published.resource("networking.k8s.io", "v1", "servicecidrs");
     Ok(KindSettings {
         apis: settings.apis.clone(),
+        features: settings.feature_gates.features(),
         storage_root: root.clone(),
         storage_media_type: settings.store.media_type,
         event_ttl: TimeToLive {

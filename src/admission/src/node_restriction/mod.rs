@@ -3,6 +3,7 @@
 //! The Node authorizer says which resources a node may write; this plugin looks at the objects, old and new.
 
 mod nodes;
+mod pod_certificates;
 mod pods;
 pub(crate) mod requests;
 mod tokens;
@@ -23,18 +24,29 @@ pub(crate) struct RestrictedObjects {
     pub(crate) claims: ObjectLookup,
     pub(crate) volumes: ObjectLookup,
     pub(crate) drivers: ObjectLookup,
+    pub(crate) accounts: ObjectLookup,
 }
 
 /// The plugin.
 pub(crate) struct NodeRestriction {
     objects: RestrictedObjects,
     permissions: Arc<dyn Permissions>,
+    /// The feature PodCertificateRequest is on.
+    has_pod_certificates: bool,
 }
 
 impl NodeRestriction {
     /// A plugin that looks at these objects and asks these authorizers.
-    pub(crate) fn new(objects: RestrictedObjects, permissions: Arc<dyn Permissions>) -> Self {
-        Self { objects, permissions }
+    pub(crate) fn new(
+        objects: RestrictedObjects,
+        permissions: Arc<dyn Permissions>,
+        has_pod_certificates: bool,
+    ) -> Self {
+        Self {
+            objects,
+            permissions,
+            has_pod_certificates,
+        }
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
@@ -57,6 +69,7 @@ impl NodeRestriction {
             ("coordination.k8s.io", "leases") => requests::lease(&node),
             ("storage.k8s.io", "csinodes") => requests::csi_node(&node),
             ("resource.k8s.io", "resourceslices") => requests::resource_slice(&node),
+            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate_request(&node).await,
             ("certificates.k8s.io", "certificatesigningrequests") => requests::signing_request(&node),
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! node ◄── pod ◄── secret, configmap, service account, resource claim
 //!            ◄── volume claim ◄── volume ◄── secret
-//! node ◄── volume attachment, resource slice
+//! node ◄── volume attachment, resource slice, request for a pod's certificate
 //! ```
 //!
 //! All but the last two steps of the longest path are folded into one: for each object the nodes that it leads to are counted.
@@ -24,6 +24,10 @@ pub(super) const SOURCES: [(&str, &str); 4] = [
     ("resource.k8s.io", "resourceslices"),
 ];
 
+/// The last source, where it is served: group, version and plural.
+pub(super) const POD_CERTIFICATE_REQUESTS: (&str, &str, &str) =
+    ("certificates.k8s.io", "v1beta1", "podcertificaterequests");
+
 /// The kind of an object in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Vertex {
@@ -31,6 +35,7 @@ pub(super) enum Vertex {
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodCertificateRequest,
     ResourceClaim,
     ResourceSlice,
     Secret,
@@ -159,7 +164,8 @@ impl GraphFold {
             0 => references::of_pod(object),
             1 => references::of_volume(object),
             2 => references::of_node(Vertex::VolumeAttachment, object),
-            _ => references::of_node(Vertex::ResourceSlice, object),
+            3 => references::of_node(Vertex::ResourceSlice, object),
+            _ => references::of_node(Vertex::PodCertificateRequest, object),
         };
         // Most changes are of a status.
         if self.edges.get(&(source, key.clone())) == Some(&edges) {

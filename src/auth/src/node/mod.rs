@@ -3,12 +3,12 @@
 //! ```text
 //! pods, persistentvolumes,        ┌── GraphFold ──► NodeGraph (immutable) ◄── NodeAuthorizer: requests of system:node:<name>
 //! volumeattachments,        ──view─┘
-//! resourceslices
+//! resourceslices,
+//! podcertificaterequests
 //! ```
 //!
 //! Promise: a request is answered from one snapshot without a lock. Those who are no nodes are no business of this authorizer. It does
-//! not look into bodies: the admission plugin NodeRestriction does. PodCertificateRequests are not served, so nothing is allowed
-//! on them, as with their feature gate at its default.
+//! not look into bodies: the admission plugin NodeRestriction does.
 
 mod graph;
 mod references;
@@ -17,7 +17,7 @@ mod rules;
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_machinery::go_text::quote;
+use trireme_machinery::{Feature, Features, go_text::quote};
 use trireme_registry::{PublishedSurface, Readiness, View, request::UserInfo};
 
 use self::graph::{GraphFold, NodeGraph, Vertex};
@@ -34,14 +34,27 @@ const LEASES: &str = "kube-node-lease";
 #[derive(Clone)]
 pub struct NodeAuthorizer {
     graph: View<NodeGraph>,
+    features: Features,
 }
 
 impl NodeAuthorizer {
-    /// Starts to follow what the graph is made of as soon as it is served.
-    pub fn start(system: &ActorSystem, served: &PublishedSurface) -> Self {
-        let sources = graph::SOURCES.map(|(group, plural)| served.resource(group, "v1", plural));
+    /// Starts to follow what the graph is made of as soon as it is served; `has_pod_certificates` says that requests for
+    /// certificates of pods will be.
+    pub fn start(
+        system: &ActorSystem,
+        served: &PublishedSurface,
+        features: Features,
+        has_pod_certificates: bool,
+    ) -> Self {
+        let sources = graph::SOURCES
+            .iter()
+            .map(|(group, plural)| served.resource(group, "v1", plural));
+        let (group, version, plural) = graph::POD_CERTIFICATE_REQUESTS;
+        let gated = has_pod_certificates.then(|| served.resource(group, version, plural));
+        let sources = sources.chain(gated).collect();
         Self {
-            graph: View::start_when_served(system, "node-graph", sources.to_vec(), GraphFold::default),
+            graph: View::start_when_served(system, "node-graph", sources, GraphFold::default),
+            features,
         }
     }
 
@@ -60,7 +73,8 @@ impl Authorizer for NodeAuthorizer {
                 no(format!("unknown node for user {user}"))
             }
             Some(node) => {
-                NodeRequest::of(node, &attributes).map_or_else(|| no(""), |asked| asked.decide(&self.graph.load()))
+                let request = NodeRequest::of(node, &attributes);
+                request.map_or_else(|| no(""), |asked| asked.decide(self.features, &self.graph.load()))
             }
         };
         Box::pin(std::future::ready(decision))
@@ -127,7 +141,7 @@ impl<'a> NodeRequest<'a> {
         }
     }
 
-    fn decide(&self, graph: &NodeGraph) -> Decision {
+    fn decide(&self, features: Features, graph: &NodeGraph) -> Decision {
         match (self.group, self.resource) {
             ("", "secrets") => self.read_in_namespace(graph, Vertex::Secret),
             ("", "configmaps") => self.read_in_namespace(graph, Vertex::ConfigMap),
@@ -145,7 +159,14 @@ impl<'a> NodeRequest<'a> {
             ("resource.k8s.io", "resourceslices") => self.resource_slice(graph),
             ("", "nodes") => self.own_node(),
             ("", "pods") => self.pod(graph),
+            ("certificates.k8s.io", "podcertificaterequests") if features.has(Feature::PodCertificateRequest) => {
+                self.pod_certificate_request(graph)
+            }
             ("certificates.k8s.io", "podcertificaterequests") => no(""),
+            ("certificates.k8s.io", "clustertrustbundles") => {
+                let is_read = self.subresource.is_empty() && matches!(self.verb, "get" | "list" | "watch");
+                allow_if(is_read && features.has(Feature::ClusterTrustBundle), "")
+            }
             _ => allow_if(rules::allow(self.verb, self.group, self.resource, self.subresource), ""),
         }
     }
@@ -254,6 +275,22 @@ impl<'a> NodeRequest<'a> {
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, \
                  delete, deletecollection",
             ),
+        }
+    }
+
+    fn pod_certificate_request(&self, graph: &NodeGraph) -> Decision {
+        if !self.subresource.is_empty() {
+            return no("nodes may not access the status subresource of PodCertificateRequests");
+        }
+        match self.verb {
+            // NodeRestriction looks at what is requested.
+            "create" => allow(),
+            "get" => self.related(graph, Vertex::PodCertificateRequest),
+            "list" | "watch" => allow_if(
+                self.selectors.require_field("spec.nodeName", self.node),
+                "can only list/watch podcertificaterequests with nodeName field selector",
+            ),
+            verb => no(format!("nodes may not {verb} podcertificaterequests")),
         }
     }
 

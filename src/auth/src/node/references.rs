@@ -165,7 +165,10 @@ pub(super) fn of_node(vertex: Vertex, object: &Value) -> Vec<GraphEdge> {
     let node = text(object, &["spec", "nodeName"]);
     let edge = || GraphEdge::OfNode {
         vertex,
-        key: text(object, &["metadata", "name"]).into(),
+        key: key(
+            text(object, &["metadata", "namespace"]),
+            text(object, &["metadata", "name"]),
+        ),
         node: node.into(),
     };
     (!node.is_empty()).then(edge).into_iter().collect()

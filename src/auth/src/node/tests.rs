@@ -1,21 +1,22 @@
 //! Requests of nodes against graphs of a few objects.
 
 use serde_json::{Value, json};
-use trireme_machinery::selector::FieldSelector;
+use trireme_machinery::{Feature, Features, selector::FieldSelector};
 use trireme_registry::{Fold as _, request::UserInfo};
 
 use super::{
     NodeRequest,
-    graph::{GraphFold, SOURCES},
+    graph::{GraphFold, POD_CERTIFICATE_REQUESTS, SOURCES},
 };
 use crate::authorizer::{Attributes, AuthorizationRequest, Decision, RequestSelectors};
 
 #[derive(Default)]
-struct Cluster(GraphFold);
+struct Cluster(GraphFold, Features);
 
 fn source(plural: &str) -> usize {
     let found = SOURCES.iter().position(|(_, source)| *source == plural);
-    found.expect("one of the four")
+    let gated = (plural == POD_CERTIFICATE_REQUESTS.2).then_some(SOURCES.len());
+    found.or(gated).expect("one of the five")
 }
 
 impl Cluster {
@@ -61,7 +62,7 @@ impl Cluster {
             },
         };
         let request = NodeRequest::of(user.node_name().expect("a node"), &attributes).expect("for objects");
-        match request.decide(&self.0.value()) {
+        match request.decide(self.1, &self.0.value()) {
             Decision::Allow(_) => Ok(()),
             Decision::NoOpinion(why) => Err(why),
             other => panic!("{other:?}"),
@@ -262,5 +263,37 @@ fn refusals_say_why() {
             "patch events.events.k8s.io n/e",
         ],
         &["list events n/"],
+    );
+}
+
+#[test]
+fn requests_for_certificates_of_pods_are_those_of_the_node_while_their_feature_is_on() {
+    let request =
+        |name: &str, node: &str| json!({"metadata": {"namespace": "n", "name": name}, "spec": {"nodeName": node}});
+    let mut cluster = Cluster(GraphFold::default(), Features::only(&[Feature::PodCertificateRequest]));
+    cluster.put("podcertificaterequests", &request("r", "a"));
+    cluster.put("podcertificaterequests", &request("other", "b"));
+    let resource = "podcertificaterequests.certificates.k8s.io";
+    cluster.check(
+        &[
+            &format!("create {resource} n/"),
+            &format!("get {resource} n/r"),
+            &format!("watch {resource} ?spec.nodeName=a"),
+        ],
+        &[
+            &format!("get {resource} n/other"),
+            &format!("list {resource} n/"),
+            &format!("delete {resource} n/r"),
+            &format!("update {resource}/status n/r"),
+            "list clustertrustbundles.certificates.k8s.io",
+        ],
+    );
+    let with_bundles = Cluster(GraphFold::default(), Features::only(&[Feature::ClusterTrustBundle]));
+    with_bundles.check(
+        &["list clustertrustbundles.certificates.k8s.io"],
+        &[
+            "create clustertrustbundles.certificates.k8s.io",
+            &format!("create {resource} n/"),
+        ],
     );
 }

@@ -97,11 +97,13 @@ fn append(object: &mut Value, field: &str, items: &[Value]) {
 
 #[cfg(test)]
 mod tests {
+    use trireme_machinery::Features;
+
     use super::*;
     use crate::rbac::policy;
 
     fn wanted(name: &str) -> PolicyObject {
-        let objects = policy::objects().into_iter();
+        let objects = policy::objects(Features::default()).into_iter();
         let mut found = objects.filter(|object| object.name == name);
         found.next().expect("it is in the policy")
     }
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_as_it_should_be_stays_and_so_does_what_an_administrator_added() {
-        for object in policy::objects() {
+        for object in policy::objects(Features::default()) {
             assert_eq!(repair(&object.object, &object), Repair::None, "{}", object.name);
         }
         let mut role = wanted("system:node-proxier").object;
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_binding_gets_its_subjects_back_and_is_made_anew_for_its_role() {
-        let wanted_binding = policy::objects()
+        let wanted_binding = policy::objects(Features::default())
             .into_iter()
             .find(|object| object.name == "system:discovery" && object.kind.is_binding())
             .expect("it is in the policy");

@@ -15,7 +15,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use trireme_actors::ActorSystem;
 use trireme_cluster::Duty;
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Features, Reason};
 use trireme_registry::{Fold, Item, ItemKey, OwnObjects, RegistryHandle, View, request::DeleteOptions};
 
 use self::{
@@ -63,8 +63,8 @@ impl RbacRegistries {
 /// The objects of the policy by kind and key.
 type PolicyCatalogue = HashMap<(PolicyKind, ItemKey), PolicyObject>;
 
-fn catalogue() -> PolicyCatalogue {
-    let objects = policy::objects().into_iter();
+fn catalogue(features: Features) -> PolicyCatalogue {
+    let objects = policy::objects(features).into_iter();
     objects
         .map(|object| ((object.kind, object.key().into()), object))
         .collect()
@@ -84,10 +84,10 @@ pub struct BootstrapRoles {
 }
 
 impl BootstrapRoles {
-    /// Works on these registries.
-    pub fn new(registries: RbacRegistries) -> Self {
+    /// Works on these registries, and keeps what these features bring, too.
+    pub fn new(registries: RbacRegistries, features: Features) -> Self {
         Self {
-            catalogue: catalogue(),
+            catalogue: catalogue(features),
             registries,
         }
     }
@@ -189,9 +189,9 @@ pub struct BootstrapProgress {
 
 impl BootstrapProgress {
     /// Starts to count.
-    pub fn follow(system: &ActorSystem, registries: &RbacRegistries) -> View<Self> {
+    pub fn follow(system: &ActorSystem, registries: &RbacRegistries, features: Features) -> View<Self> {
         let sources = registries.in_order().map(|registry| registry.reader().clone());
-        let catalogue: Arc<PolicyCatalogue> = Arc::new(catalogue());
+        let catalogue: Arc<PolicyCatalogue> = Arc::new(catalogue(features));
         View::start(system, "bootstrap-roles", sources, move || Counted {
             catalogue: Arc::clone(&catalogue),
             there: HashSet::new(),

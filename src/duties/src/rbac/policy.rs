@@ -1,7 +1,7 @@
 //! The bootstrap policy, read from `policy.txt`, whose head explains the format.
 
 use serde_json::{Value, json};
-use trireme_machinery::{Object, policy_rule::PolicyRule};
+use trireme_machinery::{Features, Object, policy_rule::PolicyRule};
 
 /// The annotation that says whether the server keeps a role or a binding up.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -76,20 +76,26 @@ impl PolicyObject {
     }
 }
 
-/// All objects of the policy.
-pub(super) fn objects() -> Vec<PolicyObject> {
-    parse(TEXT)
+/// All objects of the policy, with what these features bring.
+pub(super) fn objects(features: Features) -> Vec<PolicyObject> {
+    parse(TEXT, features)
 }
 
-fn parse(text: &str) -> Vec<PolicyObject> {
+fn parse(text: &str, features: Features) -> Vec<PolicyObject> {
     let mut objects: Vec<PolicyObject> = Vec::new();
+    let mut is_on = true;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if line.starts_with(' ') {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let gate = words.pop_if(|word| word.starts_with('?'));
+        let has_feature = gate.is_none_or(|gate| features.has_gate(gate.trim_start_matches('?')));
+        if !line.starts_with(' ') {
+            is_on = has_feature;
+            if is_on {
+                objects.push(begin(&words));
+            }
+        } else if is_on && has_feature {
             let current = objects.last_mut().expect("a line of the policy belongs to an object");
             add_line(current, &words);
-        } else {
-            objects.push(begin(&words));
         }
     }
     objects
@@ -192,13 +198,40 @@ fn rule(words: &[&str]) -> PolicyRule {
 
 #[cfg(test)]
 mod tests {
+    use trireme_machinery::Feature;
+
     use super::*;
 
     #[test]
     fn the_policy_is_that_of_kube_apiserver_in_number() {
-        let objects = objects();
-        let count = |kind: PolicyKind| objects.iter().filter(|object| object.kind == kind).count();
-        assert_eq!(PolicyKind::ALL.map(count), [70, 51, 7, 7]);
+        let count = |features: Features| {
+            let objects = objects(features);
+            PolicyKind::ALL.map(|kind| objects.iter().filter(|object| object.kind == kind).count())
+        };
+        assert_eq!(count(Features::default()), [70, 51, 7, 7]);
+        assert_eq!(count(Features::of_gates(|_| true)), [76, 57, 7, 7]);
+    }
+
+    #[test]
+    fn features_bring_rules_and_objects() {
+        let named = |features: &[Feature], name: &str| {
+            let objects = objects(Features::only(features)).into_iter();
+            objects.filter(|object| object.name == name).collect::<Vec<_>>()
+        };
+        let rules = |features: &[Feature]| {
+            named(features, "system:node")[0].object["rules"]
+                .as_array()
+                .map(Vec::len)
+        };
+        let (off, on) = (rules(&[]), rules(&[Feature::PodCertificateRequest]));
+        assert_eq!(off.map(|count| count + 1), on);
+        let discovery = "system:cluster-trust-bundle-discovery";
+        assert_eq!(named(&[], discovery).len(), 0);
+        let [role, binding] = &named(&[Feature::ClusterTrustBundle], discovery)[..] else {
+            panic!("a role and its binding");
+        };
+        assert_eq!(role.object["rules"][0]["resources"], json!(["clustertrustbundles"]));
+        assert_eq!(binding.object["subjects"][0]["name"], "system:serviceaccounts");
     }
 
     #[test]
@@ -209,7 +242,7 @@ mod tests {
             "Role n/b\n  get,list core,apps pods,pods/log x\n  get paths /a,/b\n",
             "RoleBinding n/b\n  of Role b\n  to ServiceAccount n/s\n  to User system:u\n",
         );
-        let objects = parse(text);
+        let objects = parse(text, Features::default());
         let keys: Vec<String> = objects.iter().map(PolicyObject::key).collect();
         assert_eq!(keys, ["a", "n/b", "n/b"]);
         let [a, role, binding] = [0, 1, 2].map(|index: usize| &objects[index].object);

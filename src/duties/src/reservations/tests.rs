@@ -31,6 +31,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
     let ports = "30000-30009".parse().expect("a range");
     KindSettings {
         apis: ApiSelection::default(),
+        features: trireme_machinery::Features::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         event_ttl: Duration::from_secs(3600).into(),

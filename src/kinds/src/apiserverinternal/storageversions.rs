@@ -11,12 +11,13 @@ use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource
 
 use crate::{
     checks::{push_invalid, require},
-    columns::{self, column, documented},
+    columns::{self, column, described},
     kind::Kind,
     values::{items, keep_field, keep_metadata, text},
 };
 
-const STATUS: &str = "io.k8s.api.apiserverinternal.v1alpha1.StorageVersionStatus";
+const COMMON: &str = "commonEncodingVersion is set to an encoding storage version if all API server instances share that same version. If they don't share one storage version, this field is left empty. API servers should finish updating its storageVersionStatus entry before serving write operations, so that this field will be in sync with the reality.";
+const REPORTED: &str = "storageVersions lists the reported versions per API server instance.";
 /// The number of servers that a Table shows.
 const SHOWN: usize = 3;
 const NO_API_VERSION: &str = "an apiVersion is a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyVersion')";
@@ -25,28 +26,18 @@ const NO_API_VERSION: &str = "an apiVersion is a DNS-1035 label, which must cons
 pub(crate) fn kind() -> Kind {
     Kind::new("internal.apiserver.k8s.io", "storageversions", StorageVersions).columns(vec![
         columns::name(),
-        column(
-            "CommonEncodingVersion",
-            "string",
-            documented(STATUS, "commonEncodingVersion"),
-            |object| {
-                let common = object.pointer("/status/commonEncodingVersion").and_then(Value::as_str);
-                common.unwrap_or("<unset>").into()
-            },
-        ),
-        column(
-            "StorageVersions",
-            "string",
-            documented(STATUS, "storageVersions"),
-            |object| {
-                shown(
-                    object
-                        .get("status")
-                        .map_or(&[], |status| items(status, "storageVersions")),
-                )
-                .into()
-            },
-        ),
+        column("CommonEncodingVersion", "string", described(COMMON), |object| {
+            let common = object.pointer("/status/commonEncodingVersion").and_then(Value::as_str);
+            common.unwrap_or("<unset>").into()
+        }),
+        column("StorageVersions", "string", described(REPORTED), |object| {
+            shown(
+                object
+                    .get("status")
+                    .map_or(&[], |status| items(status, "storageVersions")),
+            )
+            .into()
+        }),
         columns::age(),
     ])
 }

@@ -84,8 +84,8 @@ impl Strategy for StatefulSets {
         default_template(spec);
     }
 
-    fn drop_disabled(&self, object: &mut Value) {
-        drop_disabled_at(object, "/spec/template/spec");
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_at(self.capabilities, object, old, "/spec/template/spec");
     }
 
     fn name_check(&self) -> NameCheck {

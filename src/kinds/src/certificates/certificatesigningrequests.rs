@@ -19,6 +19,7 @@ use trireme_registry::{
 };
 
 use super::{
+    names::validate_signer_name,
     pem::blocks,
     x509::{certificate_request_error, certificates_error},
 };
@@ -32,8 +33,6 @@ use crate::{
 const SPEC: &str = "io.k8s.api.certificates.v1.CertificateSigningRequestSpec";
 const SIGNER: &str = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
 const MIN_SECONDS: i64 = 600;
-/// The longest domain, a slash, and the longest label of a path with a dot and a name of the longest length.
-const MAX_SIGNER: usize = 571;
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 /// Conditions that only `/approval` may set.
@@ -254,7 +253,7 @@ fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &
     let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
     let error = match blocks(&request).first() {
-        Some(("CERTIFICATE REQUEST", der)) => certificate_request_error(der),
+        Some(block) if block.kind == "CERTIFICATE REQUEST" => certificate_request_error(&block.content),
         _ => Some("PEM block type must be CERTIFICATE REQUEST".to_owned()),
     };
     if let Some(error) = error {
@@ -292,47 +291,6 @@ fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &
             &seconds.into(),
             detail,
         ));
-    }
-}
-
-/// `domain.example/name`
-/// Upstream: `ValidateSignerName`.
-fn validate_signer_name(signer: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if signer.is_empty() {
-        errors.push(Error::required(path, ""));
-        return;
-    }
-    let segments: Vec<&str> = signer.split('/').collect();
-    let [domain, name] = segments.as_slice() else {
-        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        errors.push(Error::invalid_str(path, signer, detail));
-        return;
-    };
-    if domain.len() > names::DNS1123_SUBDOMAIN_MAX_LENGTH {
-        errors.push(Error::too_long(path, names::DNS1123_SUBDOMAIN_MAX_LENGTH));
-    }
-    validate_name_parts(path, domain, names::dns1123_label, errors);
-    if !domain.contains('.') {
-        let detail = "should be a domain with at least two segments separated by dots";
-        errors.push(Error::invalid_str(path, domain, detail));
-    }
-    validate_name_parts(path, name, names::dns1123_subdomain, errors);
-    if signer.len() > MAX_SIGNER {
-        errors.push(Error::too_long(path, MAX_SIGNER));
-    }
-}
-
-/// Reports the first part of a dotted name that is not valid.
-fn validate_name_parts(path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>, errors: &mut ErrorList) {
-    let parts = name.split('.').map(|part| (part, check(part)));
-    if let Some((part, messages)) = parts.into_iter().find(|(_, messages)| !messages.is_empty()) {
-        for error in messages {
-            errors.push(Error::invalid_str(
-                path,
-                name,
-                &format!("validating label {part:?}: {error}"),
-            ));
-        }
     }
 }
 
@@ -419,8 +377,9 @@ fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let decoded = STANDARD.decode(certificate).unwrap_or_default();
     let decoded = String::from_utf8_lossy(&decoded);
     let blocks = blocks(&decoded);
-    let mut messages = blocks.iter().map(|(kind, der)| match *kind {
-        "CERTIFICATE" => certificates_error(der),
+    let mut messages = blocks.iter().map(|block| match block.kind {
+        "CERTIFICATE" if block.has_headers => Some("no PEM block headers are permitted".to_owned()),
+        "CERTIFICATE" => certificates_error(&block.content),
         other => Some(format!("only CERTIFICATE PEM blocks are allowed, found {other:?}")),
     });
     let none = || {

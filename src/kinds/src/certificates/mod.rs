@@ -1,11 +1,20 @@
 //! `certificates.k8s.io`.
 
 pub(crate) mod certificatesigningrequests;
+pub(crate) mod clustertrustbundles;
+mod issued;
+mod keys;
+pub(crate) mod names;
 pub(crate) mod pem;
+pub(crate) mod podcertificaterequests;
 pub(crate) mod x509;
 
 use crate::kind::Kind;
 /// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
-    vec![certificatesigningrequests::kind()]
+    vec![
+        certificatesigningrequests::kind(),
+        clustertrustbundles::kind(),
+        podcertificaterequests::kind(),
+    ]
 }

@@ -66,6 +66,29 @@ pub(crate) fn private_key_error(der: &[u8]) -> Option<&'static str> {
     (!is_built_so).then_some("tls: failed to parse private key")
 }
 
+/// What a certificate is to those who trust it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// It is that of a certificate authority.
+    Authority,
+    /// It is one that cannot sign others.
+    Other,
+    /// It cannot be read.
+    Malformed,
+}
+
+/// Looks at one certificate.
+pub(super) fn anchor(der: &[u8]) -> Anchor {
+    let Ok(([], certificate)) = X509Certificate::from_der(der) else {
+        return Anchor::Malformed;
+    };
+    match certificate.basic_constraints() {
+        Err(_) => Anchor::Malformed,
+        Ok(Some(constraints)) if constraints.value.ca => Anchor::Authority,
+        Ok(_) => Anchor::Other,
+    }
+}
+
 struct Element<'a> {
     content: &'a [u8],
     rest: &'a [u8],

@@ -10,12 +10,13 @@ use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     checks::{push_invalid, validate_immutable_fields},
-    columns::{self, column, described, documented},
+    columns::{self, column, described},
     kind::Kind,
     values::{text, text_at},
 };
 
-const SPEC: &str = "io.k8s.api.coordination.v1beta1.LeaseCandidateSpec";
+const LEASE_NAME: &str =
+    "LeaseName is the name of the lease for which this candidate is contending. This field is immutable.";
 const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 
 /// The kind's parts.
@@ -25,12 +26,7 @@ pub(crate) fn kind() -> Kind {
     let undescribed = || described("");
     Kind::new("coordination.k8s.io", "leasecandidates", LeaseCandidates).columns(vec![
         columns::name(),
-        column(
-            "LeaseName",
-            "string",
-            documented(SPEC, "leaseName"),
-            at("/spec/leaseName"),
-        ),
+        column("LeaseName", "string", described(LEASE_NAME), at("/spec/leaseName")),
         column("BinaryVersion", "string", undescribed(), at("/spec/binaryVersion")),
         column(
             "EmulationVersion",

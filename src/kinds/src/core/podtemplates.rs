@@ -66,8 +66,8 @@ impl Strategy for PodTemplates {
         }
     }
 
-    fn drop_disabled(&self, object: &mut Value) {
-        drop_disabled_at(object, "/template/spec");
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_at(self.capabilities, object, old, "/template/spec");
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

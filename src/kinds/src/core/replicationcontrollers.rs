@@ -79,8 +79,8 @@ impl Strategy for ReplicationControllers {
         }
     }
 
-    fn drop_disabled(&self, object: &mut Value) {
-        drop_disabled_at(object, "/spec/template/spec");
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_at(self.capabilities, object, old, "/spec/template/spec");
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

@@ -189,11 +189,11 @@ fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
 /// Returns the content of the first block of that kind, or the kinds of the blocks that there are.
 fn first_block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
     let mut skipped = Vec::new();
-    for (kind, content) in blocks(text) {
-        if is_wanted(kind) {
-            return Ok(content);
+    for block in blocks(text) {
+        if is_wanted(block.kind) {
+            return Ok(block.content);
         }
-        skipped.push(kind.to_owned());
+        skipped.push(block.kind.to_owned());
     }
     Err(skipped)
 }

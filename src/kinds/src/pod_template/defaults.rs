@@ -1,10 +1,13 @@
 //! Defaults of a pod's spec that depend on other fields, and fields of features that are off.
 
 use serde_json::{Map, Value, json};
-use trireme_machinery::pod_resources::{ListName, aggregate, is_pod_level, listed};
+use trireme_machinery::{
+    Feature,
+    pod_resources::{ListName, aggregate, is_pod_level, listed},
+};
 
-use super::image;
-use crate::values::{entries, set_default, struct_mut, text};
+use super::{image, security::Capabilities};
+use crate::values::{at, entries, items, set_default, struct_mut, text};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.
 pub(crate) fn default_spec(pod_spec: &mut Value) {
@@ -37,19 +40,51 @@ pub(crate) fn default_pod(pod_spec: &mut Value) {
     default_pod_level_requests(pod_spec);
 }
 
-/// Removes fields of features that are off in Kubernetes 1.36 from the pod's spec that is there (`DropDisabledTemplateFields`).
-pub(crate) fn drop_disabled_at(object: &mut Value, pod_spec: &str) {
+/// The sources of projected volumes that features bring.
+const GATED_SOURCES: [(Feature, &str); 2] = [
+    (Feature::ClusterTrustBundleProjection, "clusterTrustBundle"),
+    (Feature::PodCertificateRequest, "podCertificate"),
+];
+
+/// Removes fields of features that are off from the pod's spec that is there, unless the old one has them
+/// (`DropDisabledTemplateFields`).
+pub(crate) fn drop_disabled_at(capabilities: Capabilities, object: &mut Value, old: Option<&Value>, pod_spec: &str) {
     let Some(spec) = object.pointer_mut(pod_spec).and_then(Value::as_object_mut) else {
         return;
     };
-    spec.remove("schedulingGroup");
-    for volume in list_mut(spec, "volumes") {
-        let sources = volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut);
-        for source in sources.into_iter().flatten() {
-            crate::values::remove(source, "clusterTrustBundle");
-            crate::values::remove(source, "podCertificate");
+    let old = old.and_then(|old| at(old, pod_spec));
+    let is_in_a_group = old.is_some_and(|old| old.get("schedulingGroup").is_some());
+    if !capabilities.features.has(Feature::GenericWorkload) && !is_in_a_group {
+        spec.remove("schedulingGroup");
+    }
+    for (feature, source) in GATED_SOURCES {
+        let is_in_use = old.is_some_and(|old| is_projected(old, source));
+        if !capabilities.features.has(feature) && !is_in_use {
+            drop_projected(spec, source);
         }
     }
+    drop_stop_signals(spec);
+}
+
+/// Reports whether a volume has a source of this sort.
+fn is_projected(pod_spec: &Value, source: &str) -> bool {
+    let sources = items(pod_spec, "volumes")
+        .iter()
+        .filter_map(|volume| volume.get("projected"));
+    let mut sources = sources.flat_map(|projected| items(projected, "sources"));
+    sources.any(|of_volume| of_volume.get(source).is_some())
+}
+
+fn drop_projected(spec: &mut Map<String, Value>, source: &str) {
+    for volume in list_mut(spec, "volumes") {
+        let sources = volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut);
+        for of_volume in sources.into_iter().flatten() {
+            crate::values::remove(of_volume, source);
+        }
+    }
+}
+
+fn drop_stop_signals(spec: &mut Map<String, Value>) {
     for list in ["initContainers", "containers"] {
         for container in list_mut(spec, list).filter_map(Value::as_object_mut) {
             let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else {

@@ -15,6 +15,18 @@ use crate::values::{entries, items, text};
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
+/// The group that a pod is scheduled with, if it has one (`validateSchedulingGroup`).
+pub(super) fn validate_scheduling_group(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(group) = spec.get("schedulingGroup").filter(|group| !group.is_null()) else {
+        return;
+    };
+    let at = path.child("schedulingGroup.podGroupName");
+    match group.get("podGroupName").and_then(Value::as_str) {
+        None => errors.push(Error::invalid(&at, &Value::Null, "must specify one of: `podGroupName`")),
+        Some(name) => push_invalid(&at, name, names::dns1123_subdomain(name), errors),
+    }
+}
+
 /// The nodes and the company that a pod wants (`validateAffinity`).
 pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(nodes) = affinity.get("nodeAffinity") {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -29,6 +30,8 @@ const OWN_USERS: &str = "when `hostUsers` is false";
 pub(crate) struct Capabilities {
     /// Privileged containers may run.
     pub(crate) allow_privileged: bool,
+    /// The features that pods may use.
+    pub(crate) features: Features,
 }
 
 /// A container's own context (`ValidateSecurityContext`).

@@ -96,6 +96,7 @@ pub(crate) fn validate_pod_spec(
         resources::validate_overhead(overhead, &path.child("overhead"), errors);
     }
     systems::validate_os(spec, path, errors);
+    scheduling::validate_scheduling_group(spec, path, errors);
     env::validate_file_key_ref_volumes(spec, path, errors);
 }
 

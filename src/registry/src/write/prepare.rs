@@ -23,7 +23,7 @@ impl Writer {
         let (strategy, context) = (&*self.info.strategy, &request.context);
         metadata::fill_new(object, context.now, strategy.has_generation());
         let repeated_owners = metadata::dedup_owners(object);
-        strategy.drop_disabled(object);
+        strategy.drop_disabled(object, None);
         strategy.prepare_for_create(context, object);
         repeated_owners
     }
@@ -57,7 +57,7 @@ impl Writer {
         let repeated_owners = metadata::dedup_owners(new);
         metadata::carry_over(new, old);
         let entries = metadata::of(new).remove(MANAGED_FIELDS);
-        strategy.drop_disabled(new);
+        strategy.drop_disabled(new, Some(old));
         match request.subresource {
             Subresource::None | Subresource::Scale => {
                 strategy.prepare_for_update(context, new, old);

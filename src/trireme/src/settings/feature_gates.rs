@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use trireme_machinery::{Feature, Features};
 use trireme_schema::{FeatureGate, GateStage, feature_gates};
 
 use super::values::list;
 
-/// The gates whose switched behaviour is here, beside those that bring kinds.
+/// The gates of the front door that are obeyed; those of kinds and plugins are [`Feature::ALL`].
 const OBEYED: [&str; 3] = [UNSAFE_DELETION, FLAGZ, STATUSZ];
 const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
 const FLAGZ: &str = "ComponentFlagz";
@@ -79,6 +80,11 @@ impl FeatureGates {
         self.is_on(STATUSZ)
     }
 
+    /// The features that kinds, plugins and rights depend on.
+    pub(crate) fn features(&self) -> Features {
+        Features::of_gates(|name| self.is_on(name))
+    }
+
     /// The features that are on.
     pub(crate) fn on(&self) -> impl Iterator<Item = &'static str> {
         let on = feature_gates().iter().filter(|gate| self.state(gate));
@@ -87,17 +93,9 @@ impl FeatureGates {
 
     /// The features that were switched away from their defaults although nothing here depends on them.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
-        let brings_kinds = |name: &str| {
-            let versions = trireme_schema::resources().iter().flat_map(|row| &row.versions);
-            versions
-                .filter_map(|version| version.gate.as_deref())
-                .any(|gate| gate == name)
-        };
+        let is_obeyed = |name: &str| OBEYED.contains(&name) || Feature::ALL.iter().any(|(_, gate)| *gate == name);
         let switched = feature_gates().iter().filter(|gate| self.state(gate) != gate.default);
-        switched
-            .map(|gate| gate.name)
-            .filter(|name| !OBEYED.contains(name) && !brings_kinds(name))
-            .collect()
+        switched.map(|gate| gate.name).filter(|name| !is_obeyed(name)).collect()
     }
 
     /// The names that no feature has.
@@ -158,8 +156,21 @@ mod tests {
     }
 
     #[test]
+    fn every_feature_has_a_gate_and_every_kind_behind_a_gate_a_feature() {
+        for (_, gate) in Feature::ALL {
+            assert!(find(gate).is_some(), "{gate}");
+        }
+        let versions = trireme_schema::resources().iter().flat_map(|row| &row.versions);
+        for gate in versions.filter_map(|version| version.gate.as_deref()) {
+            assert!(Feature::ALL.iter().any(|(_, of)| *of == gate), "{gate}");
+        }
+        assert!(gates("GenericWorkload=true").features().has(Feature::GenericWorkload));
+    }
+
+    #[test]
     fn what_has_no_effect_is_named() {
         assert_eq!(gates("WatchList=true,ComponentFlagz=false").without_effect(), [""; 0]);
+        assert_eq!(gates("GenericWorkload=true").without_effect(), [""; 0]);
         assert_eq!(gates("WatchList=false").without_effect(), ["WatchList"]);
         assert_eq!(gates("NoSuchGate=true,AllBeta=true").unknown(), ["NoSuchGate"]);
     }

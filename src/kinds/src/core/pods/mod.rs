@@ -98,8 +98,8 @@ impl Strategy for Pods {
         }
     }
 
-    fn drop_disabled(&self, object: &mut Value) {
-        drop_disabled_at(object, "/spec");
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_at(self.capabilities, object, old, "/spec");
     }
 
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
