@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_admission::testing::{common_name_of_request, is_request_for_masters};
 use trireme_auth::{Objects, ServiceAccountTokens};
-use trireme_http::server::{TrustedCas, tls_from_pem};
+use trireme_http::server::{TlsChoice, TrustedCas, tls_from_pem};
 use trireme_machinery::ApiError;
 
 use crate::kinds;
@@ -70,7 +70,7 @@ fn files(certificate: &[u8], key: &[u8]) {
         clients: &own,
         proxies: &[],
     };
-    if let Err(error) = tls_from_pem(certificate, key, cas) {
+    if let Err(error) = tls_from_pem(certificate, key, cas, &TlsChoice::default()) {
         assert!(!error.to_string().is_empty());
     }
 }

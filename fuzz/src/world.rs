@@ -25,6 +25,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&KindSettings {
         apis: ApiSelection::default(),
+        features: trireme_machinery::Features::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         event_ttl: Duration::from_secs(3600).into(),
@@ -44,6 +45,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
         tokens: TokenIssuer {
             audiences: Vec::new(),
             extend: true,
+            max_seconds: None,
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
     })
@@ -86,6 +88,7 @@ pub(crate) fn context(version: &ServedVersion) -> WriteContext {
         version: version.group_version.clone(),
         now: Timestamp::UNIX_EPOCH,
         dry_run: false,
+        warnings: Default::default(),
     }
 }
 

@@ -7,6 +7,7 @@ use trireme_tests::ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::balancer::Balancer;
+use super::credentials::CredentialFiles;
 use super::links::{LinkId, Links};
 use super::pki::WorldPki;
 use super::replica::{PeerPort, Surroundings, WorldReplica};
