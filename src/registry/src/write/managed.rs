@@ -8,7 +8,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersionKind,
-    managed::{FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset, same_but_for_times},
+    managed::{
+        self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset,
+        same_but_for_times,
+    },
     schema::{self, TypeId, TypeTable},
 };
 
@@ -17,7 +20,6 @@ use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
     request::Subresource,
-    strategy::ResetFields,
 };
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
@@ -27,7 +29,7 @@ pub(super) const MANAGED_FIELDS: &str = "managedFields";
 pub(super) struct ResourceVersions<'d> {
     definition: &'d ResourceDefinition,
     group: &'d str,
-    reset: ResetFields,
+    reset: FieldSet,
 }
 
 impl<'d> ResourceVersions<'d> {
@@ -36,10 +38,14 @@ impl<'d> ResourceVersions<'d> {
         version: &'d ServedVersion,
         subresource: Subresource,
     ) -> Self {
+        let mut reset = FieldSet::default();
+        for path in definition.strategy.reset_fields(subresource).0 {
+            reset.insert(&PathElement::dotted(path));
+        }
         Self {
             definition,
             group: &version.group_version.group,
-            reset: definition.strategy.reset_fields(subresource),
+            reset,
         }
     }
 
@@ -76,11 +82,7 @@ impl ManagedVersions for ResourceVersions<'_> {
     }
 
     fn changeable(&self, fields: FieldSet) -> FieldSet {
-        let mut reset = FieldSet::default();
-        for path in self.reset.0 {
-            reset.insert(&PathElement::dotted(path));
-        }
-        fields.recursive_difference(&reset)
+        fields.recursive_difference(&self.reset)
     }
 }
 
@@ -221,7 +223,7 @@ impl Writer {
         }
         let versions = ResourceVersions::new(&self.info, version, request.subresource);
         let id = self.updater(request, version);
-        trireme_machinery::managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
+        managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
     }
 
     fn updater(&self, request: &WriteRequest, version: &ServedVersion) -> ManagerId {
@@ -275,34 +277,26 @@ impl Writer {
         applied: &Value,
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
-        let versions = ResourceVersions::new(&self.info, version, request.subresource);
-        let at = version.group_version.to_string();
-        let time = time_of(request.context.now);
         let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
-        let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
-        if !is_new && managers.is_empty() {
-            let blank = blank(&self.info, version);
-            managers.adopt(&versions, &blank, &live, (&at, request.subresource.name()), &time);
-        }
-        let manager = &request.options.field_manager;
-        let id = ManagerId::applier(manager, request.subresource.name());
-        let force = request.options.force.unwrap_or_default();
-        let merged = match managers.apply(&versions, &live, applied, (id.clone(), &at), force, &time) {
-            Ok(merged) => merged,
-            Err(conflicts) => {
-                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), &live, &at));
-                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
-                if !rest.is_empty() {
-                    return Err(rest.into());
-                }
-                managers.apply(&versions, &live, applied, (id, &at), true, &time)?
-            }
+        let write = ManagedApply {
+            versions: ResourceVersions::new(&self.info, version, request.subresource),
+            at: version.group_version.to_string(),
+            id: ManagerId::applier(&request.options.field_manager, request.subresource.name()),
+            force: request.options.force.unwrap_or_default(),
+            time: time_of(request.context.now),
         };
+        let blank = || blank(&self.info, version);
+        let (merged, entries) = write.merged(
+            &live,
+            applied,
+            entries,
+            (!is_new).then_some(&blank as &dyn Fn() -> Value),
+        )?;
         let mut object = self.typed(version, merged, applied)?;
-        if manager == "kubectl" {
+        if write.is_by_kubectl() {
             renew_last_applied(&mut object, applied);
         }
-        if let Some(entries) = managers.encode() {
+        if let Some(entries) = entries {
             metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
         }
         Ok(object)
@@ -334,6 +328,60 @@ impl Writer {
     }
 }
 
+/// An apply by a manager in a version.
+struct ManagedApply<'d> {
+    versions: ResourceVersions<'d>,
+    at: String,
+    id: ManagerId,
+    force: bool,
+    time: String,
+}
+
+impl ManagedApply<'_> {
+    fn is_by_kubectl(&self) -> bool {
+        self.id.manager == "kubectl"
+    }
+
+    /// The merged object and its entries. What an object without managers had before gets one, if a `blank` is given to
+    /// compare it with.
+    fn merged(
+        &self,
+        live: &Value,
+        applied: &Value,
+        mut entries: Option<Value>,
+        blank: Option<&dyn Fn() -> Value>,
+    ) -> Result<(Value, Option<Value>), ApiError> {
+        let id = (&self.id, self.at.as_str());
+        if let Some(entries) = &mut entries
+            && let Some(merged) = managed::apply_owned(entries, &self.versions, live, applied, id, &self.time)
+        {
+            return Ok((merged, Some(entries.take())));
+        }
+        let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+        if let Some(blank) = blank.filter(|_| managers.is_empty()) {
+            let through = (self.at.as_str(), self.id.subresource.as_str());
+            managers.adopt(&self.versions, &blank(), live, through, &self.time);
+        }
+        let mut apply = |force: bool| {
+            let id = (self.id.clone(), self.at.as_str());
+            managers.apply(&self.versions, live, applied, id, force, &self.time)
+        };
+        let merged = apply(self.force).or_else(|conflicts| match self.standing(live, conflicts) {
+            None => apply(true).map_err(ApiError::from),
+            Some(refused) => Err(refused.into()),
+        })?;
+        Ok((merged, managers.encode()))
+    }
+
+    /// The conflicts that stand: not those of kubectl over what it applied itself before, on the client's side.
+    fn standing(&self, live: &Value, conflicts: Conflicts) -> Option<Conflicts> {
+        let last_applied = || last_applied_fields(self.versions.node(&self.at), live, &self.at);
+        let allowed = self.is_by_kubectl().then(last_applied).flatten();
+        let standing = conflicts.without(&allowed.unwrap_or_default());
+        (!standing.is_empty()).then_some(standing)
+    }
+}
+
 /// The error of an applied value that does not fit its schema, or is of another version and kind.
 pub(super) fn check_applied(
     node: SchemaNode<'_>,
@@ -350,7 +398,7 @@ pub(super) fn check_applied(
     if entries.is_some_and(|entries| !entries.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    match trireme_machinery::managed::validate(node, applied) {
+    match managed::validate(node, applied) {
         None => Ok(()),
         Some(error) => Err(ApiError::bad_request(format!(
             "failed to create typed patch object ({}): {error}",
@@ -363,11 +411,11 @@ pub(super) fn check_applied(
 fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Option<FieldSet> {
     let text = live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
-    if last.get("apiVersion")?.as_str()? != version || trireme_machinery::managed::validate(node, &last).is_some() {
+    if last.get("apiVersion")?.as_str()? != version || managed::validate(node, &last).is_some() {
         return None;
     }
-    let comparison = trireme_machinery::managed::FieldComparison::of(node, &last, live);
-    let fields = trireme_machinery::managed::fields_of(node, &last);
+    let comparison = managed::FieldComparison::of(node, &last, live);
+    let fields = managed::fields_of(node, &last);
     Some(
         fields
             .difference(&comparison.modified)
