@@ -12,7 +12,7 @@ use trireme_machinery::{
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     event_kind::EventKind,
-    item::{Item, parse},
+    item::Item,
     protobuf_form::ProtobufForm,
     versions,
 };
@@ -94,8 +94,7 @@ fn other_version(info: &ResourceDefinition, version: usize) -> Option<&ServedVer
 
 fn stored_form<'i>(info: &ResourceDefinition, item: &'i Item) -> Result<&'i ProtobufForm, ApiError> {
     let encode = || {
-        let object = parse(item).ok()?;
-        let form = ProtobufForm::encode(type_of(info, info.stored()), item.line_kind, &object);
+        let form = encoded(info, item, info.stored(), &item.bytes);
         let form =
             form.inspect_err(|error| tracing::error!(key = %item.key, %error, "a cached object is not of its type"));
         form.ok().map(Box::new)
@@ -110,8 +109,23 @@ fn converted(
     served: &ServedVersion,
     version: usize,
 ) -> Result<ProtobufForm, ApiError> {
-    let object = versions::object_value(info, item, version);
-    ProtobufForm::encode(type_of(info, served), item.line_kind, &object).map_err(|error| not_encodable(&error))
+    let object = versions::object_bytes(info, item, version);
+    encoded(info, item, served, &object).map_err(|error| not_encodable(&error))
+}
+
+fn encoded(
+    info: &ResourceDefinition,
+    item: &Item,
+    version: &ServedVersion,
+    object: &[u8],
+) -> Result<ProtobufForm, EncodeError> {
+    let api_version = version.group_version.to_string();
+    ProtobufForm::encode(
+        type_of(info, version),
+        item.line_kind,
+        (&api_version, &info.kind),
+        object,
+    )
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde_json::Value;
 use trireme_machinery::protobuf::{self, EncodeError, MessageType, framing};
 
 use crate::event_kind::EventKind;
@@ -20,11 +19,15 @@ pub(crate) struct ProtobufForm {
 }
 
 impl ProtobufForm {
-    /// Encodes an object, whose `apiVersion` and `kind` its envelope repeats.
-    pub(crate) fn encode(ty: MessageType<'_>, event: EventKind, object: &Value) -> Result<Self, EncodeError> {
-        let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
-        let message = protobuf::encode(ty.table, ty.id, object)?;
-        let frame = framing::event_frame(event.as_str(), text("apiVersion"), text("kind"), &message);
+    /// Encodes the JSON of an object, whose `apiVersion` and `kind` its envelope repeats.
+    pub(crate) fn encode(
+        ty: MessageType<'_>,
+        event: EventKind,
+        (api_version, kind): (&str, &str),
+        object: &[u8],
+    ) -> Result<Self, EncodeError> {
+        let message = protobuf::encode_json(ty.table, ty.id, object)?;
+        let frame = framing::event_frame(event.as_str(), api_version, kind, &message);
         Ok(Self {
             frame: frame.bytes.into(),
             object: frame.object,

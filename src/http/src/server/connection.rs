@@ -20,6 +20,7 @@ use super::{
     guarded_io::{ConnectionPhase, GuardedIo},
     handler::Handler,
     lifecycle::{ConnectionEnding, ServerLifecycle},
+    pace::WriteTurns,
     stalls::{Fetched, Stalls},
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
@@ -46,6 +47,7 @@ pub(super) struct ServingSettings {
     pub(super) tls: Arc<dyn TlsProvider>,
     pub(super) limits: ConnectionLimits,
     pub(super) lifecycle: ServerLifecycle,
+    pub(super) turns: Rc<WriteTurns>,
 }
 
 /// Serves a connection to its end.
@@ -118,7 +120,8 @@ async fn serve_http1<H: Handler>(
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
     let phase = Rc::new(ConnectionPhase::default());
-    let io = GuardedIo::new(stream, limits.write_stall_timeout).with_head_timeout(&phase, limits.header_timeout);
+    let io = GuardedIo::new(WriteTurns::pace(&settings.turns, stream), limits.write_stall_timeout);
+    let io = io.with_head_timeout(&phase, limits.header_timeout);
     let slot = Rc::new(UpgradeSlot::default());
     let ending = peer.ending.clone();
     let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
@@ -168,6 +171,7 @@ async fn serve_http2<H: Handler>(
     peer: Rc<Peer>,
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
+    let stream = WriteTurns::pace(&settings.turns, stream);
     let stream = Corked::new(GuardedIo::new(stream, limits.write_stall_timeout));
     let stalls = Rc::new(Stalls::default());
     let (watched, first_request) = (Rc::clone(&stalls), Rc::new(Notify::new()));

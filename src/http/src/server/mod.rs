@@ -21,6 +21,7 @@ mod lengths;
 mod lifecycle;
 mod listen;
 mod open_connections;
+mod pace;
 mod stalls;
 mod tls;
 mod upgrade;

@@ -11,12 +11,12 @@ use futures_util::{FutureExt, future::LocalBoxFuture};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::{ConnectionLimits, guarded_io::GuardedIo};
+use super::{ConnectionLimits, guarded_io::GuardedIo, pace::PacedIo};
 
 /// A connection that hyper has given back.
 pub struct Upgraded {
     /// The bytes, still bounded by how long a client may take none of them.
-    pub(crate) io: GuardedIo<TlsStream<TcpStream>>,
+    pub(crate) io: GuardedIo<PacedIo<TlsStream<TcpStream>>>,
     /// Bytes that the client sent after its request and hyper has read already.
     pub(crate) read_ahead: Bytes,
     /// The time to wait for the client.

@@ -92,7 +92,10 @@ where
                 tls: config.tls,
                 limits: config.limits,
                 lifecycle: shared.lifecycle.clone(),
+                turns: Rc::default(),
             });
+            let turns = Rc::clone(&settings.turns);
+            tokio::task::spawn_local(async move { turns.give().await });
             let mut connections = JoinSet::new();
             let mut accepting = true;
             // The acceptor goes when the server stops; connections accepted by then are served.

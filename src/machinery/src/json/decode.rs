@@ -29,6 +29,8 @@ enum ExpectedToken {
 
 pub(super) struct JsonDecoder<'a> {
     input: &'a [u8],
+    /// The input, if all of it is UTF-8, so that its strings need not be looked at one by one.
+    valid: Option<&'a str>,
     at: usize,
     open: Vec<JsonFrame>,
     duplicates: Vec<String>,
@@ -39,6 +41,7 @@ impl<'a> JsonDecoder<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
         Self {
             input,
+            valid: std::str::from_utf8(input).ok(),
             at: 0,
             open: Vec::new(),
             duplicates: Vec::new(),
@@ -236,7 +239,17 @@ impl<'a> JsonDecoder<'a> {
 
     /// Reads a string whose opening quote is next.
     fn string(&mut self) -> Result<String, JsonError> {
-        let body = self.input.get(self.at.saturating_add(1)..).unwrap_or_default();
+        let start = self.at.saturating_add(1);
+        let body = self.input.get(start..).unwrap_or_default();
+        let plain = text::plain_length(body);
+        if body.get(plain) == Some(&b'"')
+            && let Some(value) = self
+                .valid
+                .and_then(|valid| valid.get(start..start.saturating_add(plain)))
+        {
+            self.at = start.saturating_add(plain).saturating_add(1);
+            return Ok(value.to_owned());
+        }
         let (value, length) = text::read(body)?;
         self.at = self.at.saturating_add(length).saturating_add(1);
         Ok(value)

@@ -9,6 +9,7 @@
 
 mod decode;
 mod encode;
+mod index;
 mod number;
 mod strict;
 mod text;
@@ -16,6 +17,7 @@ mod text;
 use serde_json::Value;
 
 pub use encode::{encode, encode_into, encode_str};
+pub use index::{JsonIndex, JsonNode};
 pub(crate) use number::{double, number};
 pub use strict::{StrictError, strict_errors};
 

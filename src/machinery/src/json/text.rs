@@ -41,15 +41,42 @@ pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
 
 /// Bytes that are scanned together: one step of vector instructions, or two.
 const CHUNK: usize = 32;
+/// Bytes that are scanned together in what is shorter than a chunk, as most strings are.
+const WORD: usize = 8;
 
 /// The number of leading bytes that stand for themselves.
 pub(super) fn plain_length(input: &[u8]) -> usize {
-    let special = |b: u8| (b == b'"') | (b == b'\\') | (b < b' ');
-    // Without an early end within a chunk, which would keep the compiler from using vector instructions.
-    let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, &b| any | special(b));
-    let plain = CHUNK.saturating_mul(input.chunks_exact(CHUNK).take_while(is_plain).count());
+    let is_special = |b: u8| (b == b'"') | (b == b'\\') | (b < b' ');
+    let mut plain = 0_usize;
+    // Most strings end within one or two words.
+    for _ in 0..CHUNK.div_ceil(WORD) {
+        let Some(word) = input.get(plain..).and_then(|rest| rest.first_chunk()) else {
+            break;
+        };
+        match first_special(u64::from_le_bytes(*word)) {
+            WORD => plain = plain.saturating_add(WORD),
+            found => return plain.saturating_add(found),
+        }
+    }
     let rest = input.get(plain..).unwrap_or_default();
-    plain.saturating_add(rest.iter().position(|&b| special(b)).unwrap_or(rest.len()))
+    // Without an early end within a chunk, which would keep the compiler from using vector instructions.
+    let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, &b| any | is_special(b));
+    let chunks = rest.chunks_exact(CHUNK).take_while(is_plain).count();
+    plain = plain.saturating_add(CHUNK.saturating_mul(chunks));
+    let rest = input.get(plain..).unwrap_or_default();
+    plain.saturating_add(rest.iter().position(|&b| is_special(b)).unwrap_or(rest.len()))
+}
+
+/// The place of the first byte of a word, least significant first, that does not stand for itself, or [`WORD`].
+fn first_special(word: u64) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    // A byte is zero if taking one from it borrows; only bytes above one that is found may be found in error.
+    let zeroes = |word: u64| word.wrapping_sub(EACH) & !word;
+    let each = |byte: u8| EACH.wrapping_mul(u64::from(byte));
+    let controls = word.wrapping_sub(each(b' ')) & !word;
+    let found = (zeroes(word ^ each(b'"')) | zeroes(word ^ each(b'\\')) | controls) & HIGH;
+    (found.trailing_zeros() / 8) as usize
 }
 
 /// Appends bytes, each one that is no UTF-8 as U+FFFD.
@@ -109,4 +136,23 @@ fn hex(input: &[u8]) -> Result<u32, JsonError> {
         code = code << 4 | digit;
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::plain_length;
+
+    fn byte() -> impl Strategy<Value = u8> {
+        prop_oneof![8 => Just(b'a'), 4 => any::<u8>(), 1 => Just(b'!'), 1 => Just(b'#'), 1 => Just(b'['), 1 => Just(b']')]
+    }
+
+    proptest! {
+        #[test]
+        fn plain_bytes_are_counted(bytes in prop::collection::vec(byte(), 0..100)) {
+            let expected = bytes.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..b' '));
+            prop_assert_eq!(plain_length(&bytes), expected.unwrap_or(bytes.len()));
+        }
+    }
 }

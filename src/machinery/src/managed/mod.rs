@@ -30,7 +30,7 @@ pub use node::SchemaNode;
 pub use path::{PathElement, PathValue};
 pub use scale::{ReplicasPaths, SCALE_VERSION};
 pub use set::FieldSet;
-pub use stored::update_owned;
+pub use stored::{apply_owned, update_owned};
 pub use updater::ManagedVersions;
 pub use validate::validate;
 pub use walk::{FieldComparison, fields_of};

@@ -91,6 +91,14 @@ impl PathElement {
         })
     }
 
+    /// True if this is the key of `FieldsV1` that [`encoded`](Self::encoded) makes.
+    pub(super) fn is_written(&self, text: &str) -> bool {
+        match self {
+            Self::Field(name) => text.strip_prefix("f:") == Some(name),
+            other => text == other.encoded(),
+        }
+    }
+
     /// The key of `FieldsV1`.
     pub fn encoded(&self) -> String {
         match self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::{collection, option, prelude::*, sample::subsequence};
 use serde_json::{Map, Value, json};
 
-use super::{tests::One, *};
+use super::{entries::OwnedFields, tests::One, *};
 
 /// An object by its parts, so that it can be split.
 #[derive(Debug, Clone, Default)]
@@ -217,5 +217,82 @@ proptest! {
         managers.update(&one, &live, &new, id, "now");
         let expected = if is_done { managers.encode().unwrap_or_default() } else { before };
         prop_assert_eq!(in_place, expected, "{} became {}", live, new);
+    }
+    #[test]
+    fn an_apply_of_owned_fields_comes_to_the_same_in_place(
+        writes in collection::vec((0_u8..2, any::<bool>(), parts()), 1..4),
+        again in parts(),
+        is_same: bool,
+        is_repeated: bool,
+    ) {
+        let one = One::new();
+        let (mut live, mut managers, mut last) = (json!({}), Managers::default(), again.value());
+        for (who, applies, written) in writes {
+            let (written, id) = (written.value(), id_of(who, applies));
+            live = match applies {
+                true => managers.apply(&one, &live, &written, (id, "v1"), true, "then").expect("forced"),
+                false => {
+                    managers.update(&one, &live, &written, id, "then");
+                    written.clone()
+                }
+            };
+            if (who, applies) == (0, true) && is_same {
+                last = written;
+            }
+        }
+        if let Some(first) = live.pointer("/ports/0").cloned().filter(|_| is_repeated) {
+            live["ports"].as_array_mut().expect("a list").push(first);
+        }
+        if let Some(count) = last.get_mut("count") {
+            *count = 9.into();
+        }
+        let id = id_of(0, true);
+        let before = managers.encode().unwrap_or_default();
+        let mut in_place = before.clone();
+        let merged = apply_owned(&mut in_place, &one, &live, &last, (&id, "v1"), "now");
+        let applied = managers.apply(&one, &live, &last, (id, "v1"), false, "now");
+        match merged {
+            Some(merged) => {
+                prop_assert_eq!(Ok(merged), applied);
+                prop_assert_eq!(in_place, managers.encode().unwrap_or_default());
+            }
+            None => prop_assert_eq!(in_place, before),
+        }
+    }
+
+    #[test]
+    fn an_apply_of_all_that_was_applied_before_prunes_nothing(
+        writes in collection::vec((0_u8..2, any::<bool>(), parts()), 1..4),
+        first in parts(),
+        more in parts(),
+        is_repeated: bool,
+    ) {
+        let one = One::new();
+        let node = one.node("v1");
+        let id = id_of(2, true);
+        let (mut live, mut managers) = (json!({}), Managers::default());
+        live = managers.apply(&one, &live, &first.value(), (id.clone(), "v1"), true, "then").expect("forced");
+        for (who, applies, written) in writes {
+            let (written, id) = (written.value(), id_of(who, applies));
+            live = match applies {
+                true => managers.apply(&one, &live, &written, (id, "v1"), true, "then").expect("forced"),
+                false => {
+                    let written = merge(node, &live, &written);
+                    managers.update(&one, &live, &written, id, "then");
+                    written
+                }
+            };
+        }
+        if let Some(first) = live.pointer("/ports/0").cloned().filter(|_| is_repeated) {
+            live["ports"].as_array_mut().expect("a list").push(first);
+        }
+        let applied = merge(node, &first.value(), &more.value());
+        let merged = merge(node, &live, &applied);
+        if let Some(last) = managers.0.get(&id).cloned() {
+            let owned = OwnedFields { fields: fields_of(node, &applied), ..last.clone() };
+            managers.0.insert(id, owned.clone());
+            prop_assert!(managers.keeps_all(&last, &owned));
+            prop_assert_eq!(managers.prune(&one, merged.clone(), &last, "v1"), merged);
+        }
     }
 }

@@ -160,6 +160,16 @@ impl FieldSet {
         }
     }
 
+    /// True if the other set has all paths of this one.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        let mut others = other.0.iter();
+        self.0.iter().all(|(element, entry)| {
+            let found = others.by_ref().find(|(other, _)| other >= element);
+            let found = found.filter(|(other, _)| other == element);
+            found.is_some_and(|(_, other)| (!entry.is_member || other.is_member) && entry.below.is_within(&other.below))
+        })
+    }
+
     /// Paths of either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
@@ -187,7 +197,7 @@ impl FieldSet {
         Self(common.collect())
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&PathElement, &SetEntry)> {
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = (&PathElement, &SetEntry)> {
         self.0.iter().map(|(element, entry)| (element, entry))
     }
 

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::{
     entries::{ManagerId, sort_entries, text},
+    merge::merge,
     path::PathElement,
-    set::FieldSet,
+    set::{FieldSet, SetEntry},
     updater::{ManagedVersions, stripped},
-    walk::FieldComparison,
+    walk::{FieldComparison, fields_of},
 };
 
 /// Notes in `entries` an update from `old` to `new`, both in `id`'s version, at `time`, if it changes fields that `id` owns
@@ -21,14 +22,9 @@ pub fn update_owned(
     id: &ManagerId,
     time: &str,
 ) -> Option<()> {
-    let list = entries.as_array_mut()?;
-    let is_of_version =
-        |entry: &Value| text(entry, "apiVersion") == id.version && text(entry, "fieldsType") == "FieldsV1";
-    if list.is_empty() || !list.iter().all(is_of_version) {
-        return None;
-    }
-    let comparison = FieldComparison::of(versions.node(&id.version), old, new);
-    let comparison = comparison.only(|fields| versions.changeable(fields, &id.version));
+    let list = list_in(entries, &id.version)?;
+    let comparison = FieldComparison::of(versions.node(&id.version), old, new)
+        .only(|fields| versions.changeable(fields, &id.version));
     let changed = comparison.modified.union(comparison.added);
     let owned = stripped(changed.clone());
     let unowned = changed.clone().difference(&owned);
@@ -43,17 +39,81 @@ pub fn update_owned(
         }
     }
     if !owned.is_empty() {
-        let own = list.iter_mut().find(|entry| is_by(entry, id))?;
-        own.as_object_mut()?.insert("time".into(), time.into());
-        sort_entries(list);
+        set_time(list, id, time)?;
     }
     Some(())
 }
 
+/// The object after an apply of `applied` to `live`, both in `version`, at `time`, and notes it in `entries`, if `id` applied
+/// the very same fields last and changes no field of another manager. Otherwise, and where there are several versions, it
+/// is `None` and nothing has changed: [`Managers::apply`](super::Managers::apply) has the whole of the rules.
+pub fn apply_owned(
+    entries: &mut Value,
+    versions: &dyn ManagedVersions,
+    live: &Value,
+    applied: &Value,
+    (id, version): (&ManagerId, &str),
+    time: &str,
+) -> Option<Value> {
+    let list = list_in(entries, version)?;
+    let node = versions.node(version);
+    let owned = stripped(versions.changeable(fields_of(node, applied), version));
+    let mut own = list.iter().filter(|entry| is_by(entry, id));
+    let is_unmoved = !owned.is_empty() && is_exactly(own.next()?.get("fieldsV1")?, &owned);
+    if !is_unmoved || own.next().is_some() {
+        return None;
+    }
+    let merged = merge(node, live, applied);
+    let comparison = FieldComparison::of(node, live, &merged).only(|fields| versions.changeable(fields, version));
+    let changed = [&comparison.removed, &comparison.modified, &comparison.added];
+    for entry in list.iter().filter(|entry| !is_by(entry, id)) {
+        let fields = entry.get("fieldsV1")?;
+        if fields.as_object()?.is_empty() || changed.iter().any(|changed| has_any(fields, changed)) {
+            return None;
+        }
+    }
+    if merged != *live {
+        set_time(list, id, time)?;
+    }
+    Some(merged)
+}
+
+/// The entries, if there are any, all of them are of a version and none has a sort of fields or an operation that is not known.
+fn list_in<'e>(entries: &'e mut Value, version: &str) -> Option<&'e mut Vec<Value>> {
+    let list = entries.as_array_mut()?;
+    let is_known = |entry: &Value| {
+        text(entry, "apiVersion") == version
+            && text(entry, "fieldsType") == "FieldsV1"
+            && matches!(text(entry, "operation"), "Apply" | "Update")
+    };
+    (!list.is_empty() && list.iter().all(is_known)).then_some(list)
+}
+
+fn set_time(list: &mut [Value], id: &ManagerId, time: &str) -> Option<()> {
+    let own = list.iter_mut().find(|entry| is_by(entry, id))?;
+    own.as_object_mut()?.insert("time".into(), time.into());
+    sort_entries(list);
+    Some(())
+}
+
+/// True if an entry is that of a manager; all entries are of its version.
 fn is_by(entry: &Value, id: &ManagerId) -> bool {
     text(entry, "manager") == id.manager
-        && text(entry, "operation") == "Update"
+        && (text(entry, "operation") == "Apply") == id.applies
         && text(entry, "subresource") == id.subresource
+}
+
+/// True if `FieldsV1` have the paths of a set and no others.
+fn is_exactly(fields: &Value, set: &FieldSet) -> bool {
+    let Some(texts) = fields.as_object() else { return false };
+    let mut in_turn = texts.iter().filter(|(text, _)| *text != ".");
+    let is_same = |(element, entry): (&PathElement, &SetEntry)| {
+        // Fields come in the same order on both sides; keys and values may not.
+        let next = in_turn.next().filter(|(text, _)| element.is_written(text));
+        let found = next.map(|(_, found)| found).or_else(|| below(fields, element));
+        found.is_some_and(|found| is_member(found) == entry.is_member && is_exactly(found, &entry.below))
+    };
+    texts.len() - usize::from(texts.contains_key(".")) == set.entries().len() && set.entries().all(is_same)
 }
 
 /// True if `FieldsV1` have all paths of a set.
@@ -128,5 +188,40 @@ mod tests {
             );
             assert_eq!(entries, before);
         }
+    }
+    #[test]
+    fn what_was_applied_before_with_the_same_fields_is_noted_in_place() {
+        let one = One::new();
+        let mine =
+            json!({"tags": ["b", "a"], "data": {"a": "1"}, "ports": [{"port": 80}, {"port": 9, "protocol": "UDP"}]});
+        let mut managers = Managers::default();
+        let live = one.apply(&mut managers, &json!({}), &mine, "mine").expect("first");
+        let yours = json!({"count": 1, "ports": [{"port": 80}]});
+        let live = one.apply(&mut managers, &live, &yours, "yours").expect("no conflict");
+        let before = managers.encode().unwrap();
+        let id = ManagerId::applier("mine", "");
+        let apply =
+            |entries: &mut Value, applied: &Value| apply_owned(entries, &one, &live, applied, (&id, "v1"), "later");
+
+        let mut entries = before.clone();
+        assert_eq!(apply(&mut entries, &mine), Some(live.clone()));
+        assert_eq!(entries, before, "not even the time");
+
+        let mut next = mine.clone();
+        next["data"]["a"] = "2".into();
+        let merged = apply(&mut entries, &next).expect("its own field");
+        assert_eq!((&merged["data"]["a"], &merged["count"]), (&json!("2"), &json!(1)));
+        let mut expected = managers.clone();
+        let applied = expected.apply(&one, &live, &next, (id.clone(), "v1"), false, "later");
+        assert_eq!((applied, expected.encode()), (Ok(merged), Some(entries)));
+
+        let mut entries = before.clone();
+        let mut more = mine.clone();
+        more["count"] = 1.into();
+        let fewer = json!({"tags": ["b", "a"], "data": {"a": "1"}, "ports": [{"port": 80}]});
+        for other in [more, fewer] {
+            assert_eq!(apply(&mut entries, &other), None, "{other}");
+        }
+        assert_eq!(entries, before);
     }
 }

@@ -61,16 +61,16 @@ impl Managers {
         let node = versions.node(version);
         let merged = merge(node, live, applied);
         let fields = versions.changeable(fields_of(node, applied), version);
-        let last = self.0.get(&id).cloned();
+        let last = self.0.get(&id);
         let mut owned = OwnedFields {
             fields,
             version: version.to_owned(),
-            time: last.as_ref().and_then(|last| last.time.clone()),
+            time: last.and_then(|last| last.time.clone()),
         };
         let mut after = self.clone();
         after.0.insert(id.clone(), owned.clone());
-        let pruned = match &last {
-            Some(last) if !last.fields.is_empty() => after.prune(versions, merged, last, version),
+        let pruned = match last {
+            Some(last) if !after.keeps_all(last, &owned) => after.prune(versions, merged, last, version),
             _ => merged,
         };
         after.give_up(versions, live, &pruned, version, Some(&id), force)?;
@@ -132,8 +132,22 @@ impl Managers {
         Ok(comparisons.remove(version).flatten().unwrap_or_default())
     }
 
+    /// True if an applier owns all that it owned last, so that there is nothing to prune. It is only found out where all
+    /// managers are of one version: a conversion may have more to say.
+    pub(super) fn keeps_all(&self, last: &OwnedFields, owned: &OwnedFields) -> bool {
+        let mut versions = self.0.values().map(|owned| &owned.version).chain([&last.version]);
+        last.fields.is_empty()
+            || (versions.all(|version| *version == owned.version) && last.fields.is_within(&owned.fields))
+    }
+
     /// Takes out of a merged object what its applier applied last but does not any more, and no other manager owns.
-    fn prune(&self, versions: &dyn ManagedVersions, merged: Value, last: &OwnedFields, version: &str) -> Value {
+    pub(super) fn prune(
+        &self,
+        versions: &dyn ManagedVersions,
+        merged: Value,
+        last: &OwnedFields,
+        version: &str,
+    ) -> Value {
         let Some(at_last) = versions.convert(&merged, &last.version) else {
             return merged;
         };

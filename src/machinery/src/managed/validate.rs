@@ -1,19 +1,20 @@
 //! Validates an applied value by its schema (`typed.AsTyped`), in the words of structured-merge-diff.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
 
 use super::{
     merge_schema::MergeSchema,
     node::{Atom, SchemaNode},
+    path::PathElement,
 };
 use crate::schema::Shape;
 
 /// Finds fields that are not declared, values of a wrong type and repeated items; empty if the value may be applied.
 pub fn validate(node: SchemaNode<'_>, value: &Value) -> Option<String> {
     let mut errors = Vec::new();
-    check(node, value, "", &mut errors);
+    check(node, value, &AppliedPath::Root, &mut errors);
     match errors.as_slice() {
         [] => None,
         [error] => Some(error.clone()),
@@ -21,7 +22,24 @@ pub fn validate(node: SchemaNode<'_>, value: &Value) -> Option<String> {
     }
 }
 
-fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
+/// A place in the value: links on the stack, of which a text is made once there is an error.
+enum AppliedPath<'p> {
+    Root,
+    Field(&'p AppliedPath<'p>, &'p str),
+    Item(&'p AppliedPath<'p>, &'p PathElement),
+}
+
+impl fmt::Display for AppliedPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, element) => write!(f, "{parent}{element}"),
+        }
+    }
+}
+
+fn check(node: SchemaNode<'_>, value: &Value, path: &AppliedPath<'_>, errors: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
@@ -33,7 +51,7 @@ fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<Strin
         (Some("map"), Value::Object(fields)) => {
             for (name, value) in fields {
                 let (child, is_declared) = node.field(name);
-                let path = format!("{path}.{name}");
+                let path = AppliedPath::Field(path, name);
                 if node.is_closed() && !is_declared {
                     errors.push(format!("{path}: field not declared in schema"));
                 } else {
@@ -47,7 +65,7 @@ fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<Strin
     }
 }
 
-fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &str, errors: &mut Vec<String>) {
+fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &AppliedPath<'_>, errors: &mut Vec<String>) {
     let atom = node.atom(Some(value));
     let mut seen = BTreeSet::new();
     for (number, item) in items.iter().enumerate() {
@@ -59,12 +77,13 @@ fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &str,
                     continue;
                 }
             },
-            _ => super::PathElement::Index(i64::try_from(number).unwrap_or(i64::MAX)),
+            _ => PathElement::Index(i64::try_from(number).unwrap_or(i64::MAX)),
         };
-        check(node.item(), item, &format!("{path}{element}"), errors);
-        let shown = element.to_string();
-        if !seen.insert(element) {
-            errors.push(format!("{path}: duplicate entries for key {shown}"));
+        check(node.item(), item, &AppliedPath::Item(path, &element), errors);
+        if seen.contains(&element) {
+            errors.push(format!("{path}: duplicate entries for key {element}"));
+        } else {
+            seen.insert(element);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Objects to messages, as the marshalers that Kubernetes generates write them: fields in the order of their tags,
 //! plain values even if zero, pointers and lists only if they are there, maps in the order of their keys.
+//!
+//! The objects that clients ask for are at hand as JSON, so that is what is read, without a tree in between: an index of the
+//! places of its values, from which each struct takes its fields in their order.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use std::borrow::Cow;
+
 use serde_json::Value;
 
-use super::{MAX_DEPTH, framing, message::is_wrapped, writer::WireWriter};
+use super::{MAX_DEPTH, encode_leaves, framing, message::is_wrapped, writer::WireWriter};
 use crate::{
-    Object, json,
+    json::{self, JsonError, JsonIndex, JsonNode},
     schema::{Field, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable, WireField},
-    time::{Duration, Time},
 };
 
 /// An object that its type has no message for.
@@ -20,6 +23,9 @@ pub enum EncodeError {
     /// Messages would nest deeper than [`MAX_DEPTH`].
     #[error("exceeded max depth")]
     TooDeep,
+    /// The object is no JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
 }
 
 /// Writes an object of the struct `ty` in its envelope, which names the object's `apiVersion` and `kind`.
@@ -37,263 +43,260 @@ pub fn encode_enveloped(table: &TypeTable, ty: TypeId, object: &Value) -> Result
 /// # Errors
 /// If the object does not have the form that [`crate::schema::decode`] gives.
 pub fn encode(table: &TypeTable, ty: TypeId, object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = WireWriter::default();
-    message(table, ty, Some(object), &mut writer, 0)?;
-    Ok(writer.out)
+    encode_json(table, ty, &json::encode(object))
 }
 
-/// A message; without a value it is that of the zero struct.
-fn message(
+/// Writes an object of the struct `ty`, which is at hand as JSON, without an envelope.
+///
+/// # Errors
+/// If the object does not have the form that [`crate::schema::decode`] gives.
+pub fn encode_json(table: &TypeTable, ty: TypeId, object: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    let compact = std::str::from_utf8(object).ok().and_then(JsonIndex::read);
+    if let Some(index) = compact.filter(JsonIndex::is_compact) {
+        return encode_indexed(table, ty, &index, object.len());
+    }
+    let object = json::encode(&json::decode(object)?.value);
+    let index = std::str::from_utf8(&object).ok().and_then(JsonIndex::read);
+    let index = index.ok_or(EncodeError::TooDeep)?;
+    encode_indexed(table, ty, &index, object.len())
+}
+
+fn encode_indexed(
     table: &TypeTable,
     ty: TypeId,
-    value: Option<&Value>,
-    writer: &mut WireWriter,
-    depth: usize,
-) -> Result<(), EncodeError> {
-    if depth >= MAX_DEPTH {
-        return Err(EncodeError::TooDeep);
-    }
-    let owner = table.get(ty);
-    let object = match value {
-        None => None,
-        Some(Value::Object(object)) => Some(object),
-        Some(_) => return Err(EncodeError::InvalidValue(owner.short_name().to_owned())),
-    };
-    let encoder = StructEncoder {
+    index: &JsonIndex<'_>,
+    capacity: usize,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = WireWriter::default();
+    writer.out.reserve(capacity);
+    let mut encoder = MessageEncoder {
         table,
-        owner,
-        object,
-        depth,
+        index,
+        writer,
+        found: Vec::with_capacity(INITIAL_FIELDS),
     };
-    encoder.fields(table.wire_order(ty), writer)
+    encoder.message(ty, Some(index.root()), 0)?;
+    Ok(encoder.writer.out)
 }
 
-struct StructEncoder<'t> {
+/// Fields of the structs on the way to one place of most objects.
+const INITIAL_FIELDS: usize = 256;
+
+/// A field without a value in the JSON.
+const ABSENT: u32 = u32::MAX;
+
+struct MessageEncoder<'t> {
     table: &'t TypeTable,
+    index: &'t JsonIndex<'t>,
+    writer: WireWriter,
+    /// The numbers of the values of the fields of all structs that are being written, the innermost last.
+    found: Vec<u32>,
+}
+
+/// A struct that is being written.
+#[derive(Clone, Copy)]
+struct OpenStruct<'t> {
     owner: &'t TypeDef,
-    object: Option<&'t Object>,
+    /// The place of its first field among those that were found.
+    first: usize,
     depth: usize,
 }
 
-impl StructEncoder<'_> {
+/// The field of a struct that a value is of.
+#[derive(Clone, Copy)]
+struct FieldOf<'t> {
+    owner: &'t TypeDef,
+    field: &'t Field,
+}
+
+impl FieldOf<'_> {
+    fn invalid(self) -> EncodeError {
+        EncodeError::InvalidValue(self.field.name.clone())
+    }
+}
+
+impl<'t> MessageEncoder<'t> {
+    /// A message; without a value it is that of the zero struct.
+    fn message(&mut self, ty: TypeId, value: Option<JsonNode<'t>>, depth: usize) -> Result<(), EncodeError> {
+        if depth >= MAX_DEPTH {
+            return Err(EncodeError::TooDeep);
+        }
+        let owner = self.table.get(ty);
+        let first = self.found.len();
+        self.found.resize(first + owner.fields.len(), ABSENT);
+        if let Some(value) = value {
+            let invalid = || EncodeError::InvalidValue(owner.short_name().to_owned());
+            self.find_fields(ty, value, first).ok_or_else(invalid)?;
+        }
+        let open = OpenStruct { owner, first, depth };
+        self.fields(open, self.table.wire_order(ty))?;
+        self.found.truncate(first);
+        Ok(())
+    }
+
+    /// Notes which values an object has for the fields of its struct; nothing if it is no object.
+    fn find_fields(&mut self, ty: TypeId, value: JsonNode<'t>, first: usize) -> Option<()> {
+        let mut seeker = self.table.seeker(ty);
+        for entry in value.entries()? {
+            let (key, value) = entry?;
+            let position = seeker.position(&key);
+            if let Some(place) = position.and_then(|position| self.found.get_mut(first + position)) {
+                *place = if value.is_null() { ABSENT } else { value.number() };
+            }
+        }
+        Some(())
+    }
+
     /// Fields by their paths, in order. Those of an embedded struct stand together and make a message of their own.
-    fn fields(&self, fields: &[WireField], writer: &mut WireWriter) -> Result<(), EncodeError> {
+    fn fields(&mut self, open: OpenStruct<'t>, fields: &[WireField]) -> Result<(), EncodeError> {
         for group in fields.chunk_by(|one, other| one.outermost() == other.outermost()) {
             match group {
                 [] => {}
-                [only] if only.tags == 1 => {
-                    if let Some(field) = self.owner.fields.get(only.position) {
-                        self.field(only.outermost(), field, writer)?;
-                    }
-                }
+                [only] if only.tags == 1 => self.field(open, *only)?,
                 [first, ..] => {
                     let inner: Vec<WireField> = group.iter().map(|field| field.within()).collect();
-                    writer.message(first.outermost(), |writer| self.fields(&inner, writer))?;
+                    let start = self.writer.begin(first.outermost());
+                    self.fields(open, &inner)?;
+                    self.writer.end(start);
                 }
             }
         }
         Ok(())
     }
 
-    fn field(&self, tag: u32, field: &Field, writer: &mut WireWriter) -> Result<(), EncodeError> {
-        let value = self.object.and_then(|object| object.get(&field.name));
-        let value = value.filter(|value| !value.is_null());
-        let invalid = || EncodeError::InvalidValue(field.name.clone());
+    fn field(&mut self, open: OpenStruct<'t>, wire: WireField) -> Result<(), EncodeError> {
+        let OpenStruct { owner, first, depth } = open;
+        let Some(field) = owner.fields.get(wire.position) else {
+            return Ok(());
+        };
+        let tag = wire.outermost();
+        let of = FieldOf { owner, field };
+        let found = self.found.get(first + wire.position).copied();
+        let value = found
+            .filter(|number| *number != ABSENT)
+            .map(|number| self.index.node(number));
         match (&field.shape, value) {
-            (Shape::List { item, .. }, Some(value)) if !is_wrapped(self.owner, field) => {
-                self.items(tag, field, item, value, writer, self.depth + 1)
+            (Shape::List { item, .. }, Some(value)) if !is_wrapped(owner, field) => {
+                self.items(tag, of, item, value, depth + 1)
             }
-            (Shape::Map { value: shape, .. }, Some(value)) => {
-                let entries = value.as_object().ok_or_else(invalid)?;
-                self.entries(tag, field, shape, entries, writer, self.depth + 1)
-            }
+            (Shape::Map { value: shape, .. }, Some(value)) => self.entries(tag, of, shape, value, depth + 1),
             (Shape::List { .. } | Shape::Map { .. } | Shape::String(StringFormat::Bytes), None) => Ok(()),
             (_, None) if matches!(field.presence, Presence::Pointer | Presence::Nullable) => Ok(()),
-            (shape, value) => self.value(tag, field, shape, value, writer, self.depth),
+            (shape, value) => self.value(tag, of, shape, value, depth),
         }
     }
 
     fn items(
-        &self,
+        &mut self,
         tag: u32,
-        field: &Field,
-        item: &Shape,
-        value: &Value,
-        writer: &mut WireWriter,
+        of: FieldOf<'t>,
+        item: &'t Shape,
+        value: JsonNode<'t>,
         depth: usize,
     ) -> Result<(), EncodeError> {
-        let items = value.as_array();
-        let items = items.ok_or_else(|| EncodeError::InvalidValue(field.name.clone()))?;
-        let mut items = items.iter();
-        items.try_for_each(|value| self.value(tag, field, item, Some(value), writer, depth))
+        let mut items = value.items().ok_or_else(|| of.invalid())?;
+        items.try_for_each(|value| self.value(tag, of, item, Some(value), depth))
     }
 
     /// The entries `{key=1, value=2}` of a map.
     fn entries(
-        &self,
+        &mut self,
         tag: u32,
-        field: &Field,
-        shape: &Shape,
-        entries: &Object,
-        writer: &mut WireWriter,
+        of: FieldOf<'t>,
+        shape: &'t Shape,
+        value: JsonNode<'t>,
         depth: usize,
     ) -> Result<(), EncodeError> {
-        let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
-        sorted.sort_unstable_by_key(|(key, _)| *key);
-        sorted.into_iter().try_for_each(|(key, value)| {
-            writer.message(tag, |writer| {
-                writer.bytes(1, key.as_bytes());
-                let value = Some(value).filter(|value| !value.is_null());
-                match (shape, value) {
-                    (Shape::String(StringFormat::Bytes), None) => Ok(()),
-                    _ => self.value(2, field, shape, value, writer, depth),
-                }
-            })
-        })
+        let entries = value.entries().ok_or_else(|| of.invalid())?;
+        let mut entries: Vec<(Cow<'t, str>, JsonNode<'t>)> =
+            entries.collect::<Option<_>>().ok_or_else(|| of.invalid())?;
+        if !entries.is_sorted_by(|(one, _), (other, _)| one < other) {
+            // Of repeated keys the last one counts.
+            entries.reverse();
+            entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+            entries.dedup_by(|(later, _), (first, _)| later == first);
+        }
+        for (key, value) in entries {
+            let start = self.writer.begin(tag);
+            self.writer.bytes(1, key.as_bytes());
+            let value = Some(value).filter(|value| !value.is_null());
+            if value.is_some() || *shape != Shape::String(StringFormat::Bytes) {
+                self.value(2, of, shape, value, depth)?;
+            }
+            self.writer.end(start);
+        }
+        Ok(())
     }
 
     /// A value; without one it is the zero of its shape.
     fn value(
-        &self,
+        &mut self,
         tag: u32,
-        field: &Field,
-        shape: &Shape,
-        value: Option<&Value>,
-        writer: &mut WireWriter,
+        of: FieldOf<'t>,
+        shape: &'t Shape,
+        value: Option<JsonNode<'t>>,
         depth: usize,
     ) -> Result<(), EncodeError> {
         let value = value.filter(|value| !value.is_null());
-        let invalid = || EncodeError::InvalidValue(field.name.clone());
-        match shape {
-            Shape::Struct(ty) => writer.message(tag, |writer| message(self.table, *ty, value, writer, depth + 1)),
-            Shape::Any => writer.message(tag, |writer| self.any(field, value, writer, depth)),
-            Shape::List { item, .. } => writer.message(tag, |writer| match value {
-                Some(value) => self.items(1, field, item, value, writer, depth + 1),
-                None => Ok(()),
-            }),
-            Shape::Map { value: shape, .. } => writer.message(tag, |writer| match value {
-                Some(value) => {
-                    let entries = value.as_object().ok_or_else(invalid)?;
-                    self.entries(1, field, shape, entries, writer, depth + 1)
+        match (shape, value) {
+            (Shape::Struct(_) | Shape::Any | Shape::List { .. } | Shape::Map { .. }, _) => {
+                let start = self.writer.begin(tag);
+                match (shape, value) {
+                    (Shape::Struct(ty), value) => self.message(*ty, value, depth + 1)?,
+                    (Shape::List { item, .. }, Some(value)) => self.items(1, of, item, value, depth + 1)?,
+                    (Shape::Map { value: shape, .. }, Some(value)) => self.entries(1, of, shape, value, depth + 1)?,
+                    (Shape::Any, value) => self.any(of, value, depth)?,
+                    _ => {}
                 }
-                None => Ok(()),
-            }),
-            leaf => leaf_value(tag, leaf, value, writer).ok_or_else(invalid),
+                self.writer.end(start);
+                Ok(())
+            }
+            (leaf, value) => encode_leaves::leaf(tag, leaf, value, &mut self.writer).ok_or_else(|| of.invalid()),
         }
     }
 
     /// The content of a message that holds any JSON, or one of two things.
-    fn any(
-        &self,
-        field: &Field,
-        value: Option<&Value>,
-        writer: &mut WireWriter,
-        depth: usize,
-    ) -> Result<(), EncodeError> {
-        let schema = self.table.find(&self.owner.name);
-        let schema = schema.filter(|_| self.owner.short_name() == "JSONSchemaProps");
-        match (field.name.as_str(), schema, value) {
+    fn any(&mut self, of: FieldOf<'t>, value: Option<JsonNode<'t>>, depth: usize) -> Result<(), EncodeError> {
+        let is_of_schema = of.owner.short_name() == "JSONSchemaProps";
+        let schema = is_of_schema.then(|| self.table.find(&of.owner.name)).flatten();
+        match (of.field.name.as_str(), schema, value) {
             ("additionalProperties" | "additionalItems", Some(ty), _) => {
                 let given = value.filter(|value| value.is_object());
-                let allows = given.is_some() || value == Some(&Value::Bool(true));
-                writer.varint(1, allows.into());
-                self.schemas(2, ty, given, writer, depth)
+                let allows = given.is_some() || value.and_then(JsonNode::as_bool) == Some(true);
+                self.writer.varint(1, allows.into());
+                self.schemas(2, ty, given, depth)
             }
-            ("items", Some(ty), Some(Value::Array(several))) => self.schemas(2, ty, several, writer, depth + 1),
-            ("dependencies", Some(_), Some(Value::Array(names))) => {
-                for name in names {
-                    let name = name
-                        .as_str()
-                        .ok_or_else(|| EncodeError::InvalidValue(field.name.clone()))?;
-                    writer.bytes(2, name.as_bytes());
+            ("items", Some(ty), Some(several)) if several.is_list() => {
+                self.schemas(2, ty, several.items().into_iter().flatten(), depth + 1)
+            }
+            ("dependencies", Some(_), Some(names)) if names.is_list() => {
+                for name in names.items().into_iter().flatten() {
+                    let name = name.as_str().ok_or_else(|| of.invalid())?;
+                    self.writer.bytes(2, name.as_bytes());
                 }
                 Ok(())
             }
-            ("items" | "dependencies", Some(ty), _) => self.schemas(1, ty, value, writer, depth),
+            ("items" | "dependencies", Some(ty), _) => self.schemas(1, ty, value, depth),
             (_, _, Some(value)) => {
-                writer.bytes(1, &json::encode(value));
+                self.writer.bytes(1, value.json().as_bytes());
                 Ok(())
             }
             (_, _, None) => Ok(()),
         }
     }
 
-    fn schemas<'v>(
-        &self,
+    fn schemas(
+        &mut self,
         tag: u32,
         ty: TypeId,
-        schemas: impl IntoIterator<Item = &'v Value>,
-        writer: &mut WireWriter,
+        schemas: impl IntoIterator<Item = JsonNode<'t>>,
         depth: usize,
     ) -> Result<(), EncodeError> {
-        let mut schemas = schemas.into_iter();
-        schemas.try_for_each(|schema| {
-            writer.message(tag, |writer| message(self.table, ty, Some(schema), writer, depth + 1))
-        })
-    }
-}
-
-/// A text, a number or one of the messages that JSON shows as such; `None` if the value is no such thing.
-fn leaf_value(tag: u32, shape: &Shape, value: Option<&Value>, writer: &mut WireWriter) -> Option<()> {
-    match shape {
-        Shape::String(format) => return string(tag, *format, value.map_or(Some(""), Value::as_str)?, writer),
-        Shape::Boolean => writer.varint(tag, value.map_or(Some(false), Value::as_bool)?.into()),
-        Shape::Int32 | Shape::Int64 => writer.varint(tag, value.map_or(Some(0), Value::as_i64)?.cast_unsigned()),
-        Shape::Number => writer.double(tag, value.map_or(Some(0.0), Value::as_f64)?),
-        Shape::Quantity => {
-            let text = value.map_or(Some("0"), Value::as_str)?;
-            nested(tag, writer, |writer| writer.bytes(1, text.as_bytes()));
+        for schema in schemas {
+            let start = self.writer.begin(tag);
+            self.message(ty, Some(schema), depth + 1)?;
+            self.writer.end(start);
         }
-        Shape::IntOrString => {
-            let (kind, number, text) = match value {
-                None => (0, 0, ""),
-                Some(Value::String(text)) => (1, 0, text.as_str()),
-                Some(value) => (0, value.as_i64()?, ""),
-            };
-            nested(tag, writer, |writer| {
-                writer.varint(1, kind);
-                writer.varint(2, number.cast_unsigned());
-                writer.bytes(3, text.as_bytes());
-            });
-        }
-        Shape::Struct(_) | Shape::List { .. } | Shape::Map { .. } | Shape::Any => return None,
-    }
-    Some(())
-}
-
-/// A text by its format; without any, times and durations are zero.
-fn string(tag: u32, format: StringFormat, text: &str, writer: &mut WireWriter) -> Option<()> {
-    match format {
-        StringFormat::Plain => writer.bytes(tag, text.as_bytes()),
-        StringFormat::Bytes => writer.bytes(tag, &STANDARD.decode(text).ok()?),
-        StringFormat::Duration => {
-            let nanos = if text.is_empty() {
-                0
-            } else {
-                Duration::parse(text).ok()?.nanos()
-            };
-            nested(tag, writer, |writer| writer.varint(1, nanos.cast_unsigned()));
-        }
-        StringFormat::Time | StringFormat::MicroTime if text.is_empty() => writer.bytes(tag, b""),
-        StringFormat::Time => timestamp(tag, Time::parse(text).ok()?, writer),
-        StringFormat::MicroTime => timestamp(tag, Time::parse_micro(text).ok()?, writer),
-    }
-    Some(())
-}
-
-/// `{seconds=1, nanos=2}`
-fn timestamp(tag: u32, time: Time, writer: &mut WireWriter) {
-    nested(tag, writer, |writer| {
-        writer.varint(1, time.unix_seconds().cast_unsigned());
-        writer.varint(2, time.nanos().into());
-    });
-}
-
-/// A message whose content cannot fail.
-fn nested(tag: u32, writer: &mut WireWriter, write: impl FnOnce(&mut WireWriter)) {
-    let written: Result<(), std::convert::Infallible> = writer.message(tag, |writer| {
-        write(writer);
         Ok(())
-    });
-    let Ok(()) = written;
+    }
 }

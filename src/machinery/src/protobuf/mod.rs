@@ -7,6 +7,7 @@
 
 mod any;
 mod encode;
+mod encode_leaves;
 pub mod framing;
 mod leaves;
 mod message;
@@ -15,7 +16,7 @@ mod tests;
 mod wire;
 mod writer;
 
-pub use encode::{EncodeError, encode, encode_enveloped};
+pub use encode::{EncodeError, encode, encode_enveloped, encode_json};
 use serde_json::Value;
 
 use crate::{

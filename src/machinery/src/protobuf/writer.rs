@@ -32,19 +32,21 @@ impl WireWriter {
         self.number(length as u64);
     }
 
-    /// Appends a message that `write` makes. Most are shorter than 128 bytes, whose length takes one byte; a longer
-    /// one is moved.
-    pub(super) fn message<E>(&mut self, tag: u32, write: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
+    /// Begins a message, whose entries are appended up to its [`end`](Self::end); gives back where it starts.
+    pub(super) fn begin(&mut self, tag: u32) -> usize {
         self.key(tag, BYTES);
         self.out.push(0);
-        let start = self.out.len();
-        write(self)?;
+        self.out.len()
+    }
+
+    /// Ends a message. Most are shorter than 128 bytes, whose length takes one byte; a longer one is moved.
+    pub(super) fn end(&mut self, start: usize) {
         let length = self.out.len() - start;
         if length < 0x80 {
             if let Some(place) = self.out.get_mut(start - 1) {
                 *place = low_bits(length as u64);
             }
-            return Ok(());
+            return;
         }
         // The length is written behind the message and both change places.
         let end = self.out.len();
@@ -59,7 +61,6 @@ impl WireWriter {
         if let (Some(place), Some(number)) = (self.out.get_mut(start - 1..start - 1 + digits), number.get(..digits)) {
             place.copy_from_slice(number);
         }
-        Ok(())
     }
 
     fn key(&mut self, tag: u32, wire_type: u64) {

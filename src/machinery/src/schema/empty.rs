@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::types::{Presence, Shape, TypeId, TypeTable};
+use super::types::{Field, Presence, Shape, TypeDef, TypeId, TypeTable};
 use crate::Object;
 
 /// Makes empty lists and maps that are always written null, in structs within the value, too: protobuf, in which
@@ -17,12 +17,8 @@ pub fn void_empty(table: &TypeTable, ty: TypeId, value: &mut Value) {
 
 fn void_in_struct(table: &TypeTable, ty: TypeId, object: &mut Object) {
     let definition = table.get(ty);
-    for field in table
-        .plan(ty)
-        .voidable
-        .iter()
-        .filter_map(|at| definition.fields.get(*at))
-    {
+    let voidable = table.voidable(ty).iter();
+    for field in voidable.filter_map(|at| definition.fields.get(*at)) {
         let Some(value) = object.get_mut(&field.name) else {
             continue;
         };
@@ -47,10 +43,41 @@ fn void_within(table: &TypeTable, shape: &Shape, value: &mut Value) {
     }
 }
 
-/// True if a field is an always written list or map, or may hold a struct with one.
-pub(super) fn is_voidable(presence: Presence, shape: &Shape) -> bool {
-    let is_collection = matches!(shape, Shape::List { .. } | Shape::Map { .. });
-    (presence == Presence::Always && is_collection) || holds_structs(shape)
+/// Positions of the fields of each type that are lists or maps which are always written, or may hold such, however deep.
+pub(super) fn voidable_fields(table: &TypeTable) -> Vec<Vec<usize>> {
+    let types: Vec<&TypeDef> = table.iter().collect();
+    let mut holders = vec![false; types.len()];
+    loop {
+        let found: Vec<bool> = types
+            .iter()
+            .map(|ty| ty.fields.iter().any(|field| is_voidable(field, &holders)))
+            .collect();
+        if found == holders {
+            break;
+        }
+        holders = found;
+    }
+    let positions = |ty: &&TypeDef| {
+        let fields = ty.fields.iter().enumerate();
+        let voidable = fields.filter(|(_, field)| is_voidable(field, &holders));
+        voidable.map(|(position, _)| position).collect()
+    };
+    types.iter().map(positions).collect()
+}
+
+/// True if a field is an always written list or map, or may hold one of the structs that have such.
+fn is_voidable(field: &Field, holders: &[bool]) -> bool {
+    let is_collection = matches!(field.shape, Shape::List { .. } | Shape::Map { .. });
+    (field.presence == Presence::Always && is_collection) || holds(&field.shape, holders)
+}
+
+fn holds(shape: &Shape, holders: &[bool]) -> bool {
+    match shape {
+        Shape::Struct(ty) => holders.get(ty.position()) == Some(&true),
+        Shape::List { item, .. } => holds(item, holders),
+        Shape::Map { value, .. } => holds(value, holders),
+        _ => false,
+    }
 }
 
 fn holds_structs(shape: &Shape) -> bool {

@@ -1,11 +1,13 @@
 //! YAML as kube-apiserver reads and writes it: the YAML 1.1 scalars of the library that it uses (`yes` is true, `0777`
 //! is octal, times stay text), all keys become strings, only the first document counts.
 //!
-//! Reading is iterative. Depth is capped as for JSON; what anchors and aliases copy is capped by
-//! [`MAX_ALIASED_BYTES`], so that a small document cannot become a large object. Tags other than YAML's own are refused.
+//! Documents that are JSON are read as such where that gives the same. Reading is iterative. Depth is capped as for JSON;
+//! what anchors and aliases copy is capped by [`MAX_ALIASED_BYTES`], so that a small document cannot become a large object.
+//! Tags other than YAML's own are refused.
 
 mod analysis;
 mod emit;
+mod json_text;
 mod load;
 mod scalar;
 mod writer;
@@ -34,7 +36,10 @@ pub enum YamlError {
 pub fn decode(input: &[u8]) -> Result<DecodedDocument, YamlError> {
     let text =
         std::str::from_utf8(input).map_err(|_| YamlError::Malformed("invalid leading UTF-8 octet".to_owned()))?;
-    load::Loader::default().run(text)
+    match json_text::decode(text) {
+        Some(decoded) => Ok(decoded),
+        None => load::Loader::default().run(text),
+    }
 }
 
 /// The report of strict validation about a document's duplicates.

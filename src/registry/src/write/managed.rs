@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersionKind,
-    managed::{FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times},
+    managed::{self, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times},
     schema::{self, TypeId, TypeTable},
 };
 
@@ -156,7 +156,7 @@ impl Writer {
         }
         let versions = ResourceVersions::new(&self.info, version, request.subresource);
         let id = self.updater(request, version);
-        trireme_machinery::managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
+        managed::update_owned(entries, &versions, old, new, &id, &time_of(request.context.now))
     }
 
     fn updater(&self, request: &WriteRequest, version: &ServedVersion) -> ManagerId {
@@ -221,20 +221,30 @@ impl Writer {
         applied: &Value,
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
-        let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
-        let managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+        let mut entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
         let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
-        let merge = |versions: &ResourceVersions<'_>| {
-            let mut managers = managers.clone();
-            let merged = self.merge_applied(request, versions, &mut managers, (&live, is_new), applied);
-            merged.map(|merged| (merged, managers))
+        let (at, time) = (version.group_version.to_string(), time_of(request.context.now));
+        let id = ManagerId::applier(&request.options.field_manager, request.subresource.name());
+        let owned = entries
+            .as_mut()
+            .and_then(|entries| managed::apply_owned(entries, &versions, &live, applied, (&id, &at), &time));
+        let (merged, entries) = match owned {
+            Some(merged) => (merged, entries),
+            None => {
+                let managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+                let merge = |versions: &ResourceVersions<'_>| {
+                    let mut managers = managers.clone();
+                    let merged = self.merge_applied(request, versions, &mut managers, (&live, is_new), applied);
+                    merged.map(|merged| (merged, managers.encode()))
+                };
+                versions.evaluate(merge).await??
+            }
         };
-        let (merged, managers) = versions.evaluate(merge).await??;
         let mut object = self.typed(version, merged, applied)?;
         if request.options.field_manager == "kubectl" {
             renew_last_applied(&mut object, applied);
         }
-        if let Some(entries) = managers.encode() {
+        if let Some(entries) = entries {
             metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
         }
         Ok(object)
@@ -313,7 +323,7 @@ pub(super) fn check_applied(
     if entries.is_some_and(|entries| !entries.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    match trireme_machinery::managed::validate(node, applied) {
+    match managed::validate(node, applied) {
         None => Ok(()),
         Some(error) => Err(ApiError::bad_request(format!(
             "failed to create typed patch object ({}): {error}",
@@ -326,11 +336,11 @@ pub(super) fn check_applied(
 fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Option<FieldSet> {
     let text = live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
-    if last.get("apiVersion")?.as_str()? != version || trireme_machinery::managed::validate(node, &last).is_some() {
+    if last.get("apiVersion")?.as_str()? != version || managed::validate(node, &last).is_some() {
         return None;
     }
-    let comparison = trireme_machinery::managed::FieldComparison::of(node, &last, live);
-    let fields = trireme_machinery::managed::fields_of(node, &last);
+    let comparison = managed::FieldComparison::of(node, &last, live);
+    let fields = managed::fields_of(node, &last);
     Some(
         fields
             .difference(&comparison.modified)
