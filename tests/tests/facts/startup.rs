@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rcgen::{KeyPair, PublicKeyData as _};
+use rcgen::KeyPair;
 use serde_json::Value;
 use tempfile::TempDir;
 use trireme_tests::certificates::Ca;
