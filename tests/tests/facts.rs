@@ -22,12 +22,17 @@ fn recorded(file: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The help of `trireme serve`, a line for each flag.
+/// Above flags of kube-apiserver that are only accepted.
+const WITHOUT_EFFECT: &str = "Flags of kube-apiserver that change nothing here";
+
+/// The help of `trireme serve`, a line for each flag that has an effect.
 fn help() -> String {
     let binary = server::binary().unwrap_or_else(|error| panic!("{error}"));
     let output = Command::new(binary)
         .args(["serve", "--help"])
         .output()
         .expect("it runs");
-    String::from_utf8(output.stdout).expect("is text")
+    let text = String::from_utf8(output.stdout).expect("is text");
+    let (help, _) = text.split_once(WITHOUT_EFFECT).expect("they come last");
+    help.to_owned()
 }
