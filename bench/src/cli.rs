@@ -10,6 +10,7 @@ use crate::chain::Chain;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::options::RunOptions;
+use crate::restart::Restart;
 use crate::target::TargetArgs;
 use crate::workloads::{Bench, Workload};
 
@@ -37,6 +38,8 @@ enum BenchCommand {
         #[command(flatten)]
         options: RunOptions,
     },
+    /// Start a server, load it with definitions and custom objects, and time how long it takes to come back
+    Restart(Restart),
     /// Measure a handler that does nothing: what 6.7 KB and 66.8 MB cost over both protocols
     Floor {
         /// The example `floor` of trireme-http
@@ -56,6 +59,7 @@ impl Cli {
         match self.command {
             BenchCommand::All(all) => all.run().await,
             BenchCommand::Chain(chain) => chain.run().await,
+            BenchCommand::Restart(restart) => restart.run().await,
             BenchCommand::Floor {
                 floor_binary,
                 through,
