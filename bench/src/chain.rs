@@ -31,7 +31,7 @@ const NO_PLUGINS: &str = "--disable-admission-plugins=NamespaceLifecycle,LimitRa
 
 /// Which servers to compare.
 #[derive(Debug, Args)]
-pub(crate) struct Chain {
+pub(crate) struct ChainPairs {
     /// The `trireme` to start
     #[arg(long)]
     server_binary: PathBuf,
@@ -51,7 +51,7 @@ struct Side {
     bench: Bench,
 }
 
-impl Chain {
+impl ChainPairs {
     /// Measures and publishes.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let mut report = self.options.report();
@@ -76,7 +76,7 @@ impl Chain {
         without.bench.ensure_pods().await?;
         with.bench.ensure_pods().await?;
         with.bench.become_reader().await?;
-        let mut compared = Comparison::default();
+        let mut compared = PairedRuns::default();
         for _ in 0..self.pairs {
             compared.without(&without.bench.gets().await?);
             compared.with(&with.bench.gets().await?);
@@ -92,7 +92,7 @@ impl Chain {
     async fn creates(&self, report: &mut Report) -> Result<(), Failure> {
         let without = self.side(&[NO_PLUGINS.to_owned()]).await?;
         let with = self.side(&[]).await?;
-        let mut compared = Comparison::default();
+        let mut compared = PairedRuns::default();
         for _ in 0..self.pairs {
             compared.without(&self.fresh(&without).await?.create_pods().await?);
             compared.with(&self.fresh(&with).await?.create_pods().await?);
@@ -120,12 +120,12 @@ impl Chain {
 
 /// What was measured, in turn.
 #[derive(Default)]
-struct Comparison {
+struct PairedRuns {
     without: Vec<Row>,
     with: Vec<Row>,
 }
 
-impl Comparison {
+impl PairedRuns {
     fn without(&mut self, measured: &Measured) {
         self.without.push(Row::new("", false, measured));
     }

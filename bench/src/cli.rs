@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::about::server_version;
 use crate::all::All;
-use crate::chain::Chain;
+use crate::chain::ChainPairs;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::options::RunOptions;
@@ -27,7 +27,7 @@ enum BenchCommand {
     /// Run everything, starting the server where a figure needs that
     All(All),
     /// Compare requests with and without what they pass on their way: authentication, audit, admission plugins
-    Chain(Chain),
+    Chain(ChainPairs),
     /// Run workloads against a server that runs, in a namespace of their own that is deleted afterwards
     Run {
         /// Workloads to run, in this order

@@ -28,7 +28,7 @@ const GRANTED: Duration = Duration::from_millis(1_500);
 const REVOKED: Duration = Duration::from_millis(2_000);
 
 /// The credential that those who ask have at the moment: a token, empty before there was one.
-type Tokens = watch::Receiver<String>;
+type TokenReceiver = watch::Receiver<String>;
 
 /// Makes the namespace and the account.
 ///
@@ -68,7 +68,7 @@ impl CredentialIssuer {
     }
 
     /// The issuer of each credential but the binding, with the tokens that it gives out.
-    pub(crate) fn all(desk: &Desk, world: &Arc<World>, balancer: &Address) -> Vec<(Self, Tokens)> {
+    pub(crate) fn all(desk: &Desk, world: &Arc<World>, balancer: &Address) -> Vec<(Self, TokenReceiver)> {
         let issued = Credential::ALL.into_iter().filter(|one| *one != Credential::Binding);
         let issuer = |credential| {
             let (tokens, given) = watch::channel(String::new());
@@ -195,13 +195,13 @@ impl CredentialIssuer {
 /// One who has a credential and asks with it.
 struct CredentialHolder {
     client: AccessClient,
-    tokens: Tokens,
+    tokens: TokenReceiver,
     /// Something was granted once.
     has_credential: bool,
 }
 
 impl CredentialHolder {
-    fn new(desk: &Desk, world: &World, address: &Address, credential: Credential, tokens: Tokens) -> Self {
+    fn new(desk: &Desk, world: &World, address: &Address, credential: Credential, tokens: TokenReceiver) -> Self {
         let address = match credential {
             Credential::ClientCa => {
                 let shown = world.credentials().client_certificate();
@@ -239,7 +239,7 @@ impl CredentialHolder {
 }
 
 /// Asks one replica with each of the credentials in turn, until the load is over, for what all users may know.
-pub(crate) async fn hold(desk: Desk, world: Arc<World>, address: Address, given: Vec<(Credential, Tokens)>) {
+pub(crate) async fn hold(desk: Desk, world: Arc<World>, address: Address, given: Vec<(Credential, TokenReceiver)>) {
     let holder = |(credential, tokens)| CredentialHolder::new(&desk, &world, &address, credential, tokens);
     let mut holders: Vec<_> = given.into_iter().map(holder).collect();
     let call = Call::get("/api");

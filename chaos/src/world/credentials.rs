@@ -48,12 +48,12 @@ pub struct CredentialFiles {
     /// A CA that stays, since a file without any is taken for broken.
     standing: String,
     revocable: String,
-    certificate: ClientCertificate,
+    certificate: RevocableCertificate,
 }
 
 /// A client certificate and its key, PEM.
 #[derive(Debug, Clone)]
-pub struct ClientCertificate {
+pub struct RevocableCertificate {
     /// The certificate.
     pub certificate: String,
     /// Its key.
@@ -68,7 +68,7 @@ impl CredentialFiles {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, CERTIFIED);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let certificate = ClientCertificate {
+        let certificate = RevocableCertificate {
             certificate: params.signed_by(&key, &issuer)?.pem(),
             key: key.serialize_pem(),
         };
@@ -128,7 +128,7 @@ impl CredentialFiles {
     }
 
     /// A certificate of that CA.
-    pub fn client_certificate(&self) -> &ClientCertificate {
+    pub fn client_certificate(&self) -> &RevocableCertificate {
         &self.certificate
     }
 

@@ -48,7 +48,7 @@ use run_dir::RunDir;
 use wall_clock::WallClocks;
 
 pub use credentials::{
-    ACCESS_USERS, ADMIN_TOKEN, ClientCertificate, CredentialFiles, REVOCABLE, USER_TOKEN, access_token,
+    ACCESS_USERS, ADMIN_TOKEN, CredentialFiles, REVOCABLE, RevocableCertificate, USER_TOKEN, access_token,
 };
 pub use error::WorldError;
 pub use etcd::EtcdStatus;

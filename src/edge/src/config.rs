@@ -15,7 +15,7 @@ use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
 use crate::{
-    filters::browsers::AllowedOrigins, health::Health, profiling::Profiler, replicas::Replicas, spans::Spans,
+    allowed_origins::AllowedOrigins, health::Health, profiling::Profiler, replicas::Replicas, spans::Spans,
     user_counts::OpenBounds,
 };
 

@@ -8,6 +8,7 @@
 //! Called by the composition root alone: [`Edge::build`]. Promise: every request gets exactly one answer, with an
 //! `Audit-Id`; what is done is what was authorized; nothing that a client does makes another client wait without bound.
 
+mod allowed_origins;
 mod api;
 mod audit_trail;
 mod body;
@@ -45,9 +46,9 @@ mod watch_counts;
 mod websocket;
 mod wire;
 
+pub use allowed_origins::AllowedOrigins;
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
-pub use filters::browsers::AllowedOrigins;
 pub use flow_control::follow_flow_control;
 pub use health::{Health, Probes};
 pub use reviews::{Reviewers, reviews};

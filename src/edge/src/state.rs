@@ -12,7 +12,7 @@ use trireme_registry::PublishedSurface;
 use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
-use crate::{filters::browsers::AllowedOrigins, spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
+use crate::{allowed_origins::AllowedOrigins, spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
 
 /// The parts that the filter chain works with.
 pub(crate) struct ChainState {

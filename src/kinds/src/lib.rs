@@ -30,6 +30,7 @@ mod resource_names;
 mod scheduling;
 mod schemas;
 mod settings;
+mod signers;
 mod storage;
 mod storagemigration;
 mod stored_versions;

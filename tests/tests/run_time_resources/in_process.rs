@@ -166,6 +166,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     let addresses = ServiceRanges::fixed(["10.96.0.0/24".parse().expect("a range")]);
     let ports = "30000-30009".parse().expect("a range");
     KindSettings {
+        features: trireme_machinery::Features::default(),
         apis: trireme_kinds::ApiSelection::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
@@ -358,6 +359,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         replicas: Arc::new(Alone),
         aggregation: RemoteServers::start(system, director.published(), no_servers),
         profiler: None,
+        set_verbosity: Arc::new(|_| {}),
         audit: None,
         spans: None,
         clock: system.clock().clone(),

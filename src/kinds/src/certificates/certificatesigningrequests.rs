@@ -19,7 +19,6 @@ use trireme_registry::{
 };
 
 use super::{
-    names::validate_signer_name,
     pem::blocks,
     x509::{certificate_request_error, certificates_error},
 };
@@ -27,6 +26,7 @@ use crate::{
     checks::number,
     columns::{self, column, described, documented},
     kind::Kind,
+    signers::validate_signer_name,
     values::{items, keep_field, set_default, struct_mut, text, text_at},
 };
 

@@ -13,7 +13,6 @@ use trireme_machinery::{
 use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::{
-    names::{cluster_trust_bundle_name, validate_signer_name},
     pem::{PemBlock, blocks},
     x509::{Anchor, anchor},
 };
@@ -21,6 +20,7 @@ use crate::{
     checks::push_invalid,
     columns::{self, column, described, or_none},
     kind::Kind,
+    signers::{cluster_trust_bundle_name, validate_signer_name},
     values::text_at,
 };
 

@@ -4,7 +4,6 @@ pub(crate) mod certificatesigningrequests;
 pub(crate) mod clustertrustbundles;
 mod issued;
 mod keys;
-pub(crate) mod names;
 pub(crate) mod pem;
 pub(crate) mod podcertificaterequests;
 pub(crate) mod x509;

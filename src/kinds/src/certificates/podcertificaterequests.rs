@@ -14,21 +14,19 @@ use trireme_registry::{Column, ResetFields, Strategy, WriteContext, request::Sub
 use super::{
     issued::validate_issued,
     keys::{KeySort, has_signed, is_signed, pkix_key, signing_request},
-    names::{is_kubernetes_signer_name, validate_signer_name, validate_user_annotations},
 };
 use crate::{
     checks::{number, push_invalid},
     columns::{self, column, described, or_none},
     conditions::validate_conditions,
     kind::Kind,
+    signers::{most_seconds, validate_signer_name, validate_user_annotations},
     values::{entries, items, keep_field, keep_metadata, text, text_at},
 };
 
 const MAX_UID_BYTES: usize = 128;
 const MAX_KEY_BYTES: usize = 10 * 1024;
 const MIN_SECONDS: i64 = 60 * 60;
-const MAX_SECONDS: i64 = 91 * 24 * 60 * 60;
-const MAX_SECONDS_OF_KUBERNETES: i64 = 24 * 60 * 60;
 /// The conditions that end a request.
 const DECISIONS: [&str; 3] = ["Issued", "Denied", "Failed"];
 const INVALID_REQUEST: &str = "must be a valid PKCS#10 CSR";
@@ -202,15 +200,6 @@ fn validate_pod_certificate_request_create(spec: &Value, path: &Path<'_>, errors
         errors.push(Error::invalid(&at, &seconds.into(), &detail));
     }
     validate_keys(spec, path, errors);
-}
-
-/// The longest lifetime of a certificate of this signer.
-pub(crate) fn most_seconds(signer: &str) -> i64 {
-    if is_kubernetes_signer_name(signer) {
-        MAX_SECONDS_OF_KUBERNETES
-    } else {
-        MAX_SECONDS
-    }
 }
 
 /// Bytes of a spec; empty if they are absent.

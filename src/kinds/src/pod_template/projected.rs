@@ -14,11 +14,10 @@ use super::{
     volumes::{validate_key_to_path, validate_mode},
 };
 use crate::{
-    certificates::{
-        names::{cluster_trust_bundle_name, signer_of_bundle, validate_signer_name, validate_user_annotations},
-        podcertificaterequests::most_seconds,
-    },
     checks::{validate_optional_label_selector, validate_supported},
+    signers::{
+        cluster_trust_bundle_name, most_seconds, signer_of_bundle, validate_signer_name, validate_user_annotations,
+    },
     values::{items, text},
 };
 

@@ -1,4 +1,5 @@
-//! The names of signers, of ClusterTrustBundles, which begin with them, and of what users tell signers
+//! Signers of certificates: their names, those of ClusterTrustBundles, which begin with them, the annotations that users give them,
+//! and how long their certificates may last
 //! (`pkg/apis/core/validation/names.go`).
 
 use serde_json::{Map, Value};
@@ -9,7 +10,18 @@ use trireme_machinery::{
 
 /// The longest domain, a slash, and the longest label of a path with a dot and a name of the longest length.
 const MAX_SIGNER: usize = 571;
+const MAX_SECONDS: i64 = 91 * 24 * 60 * 60;
+const MAX_SECONDS_OF_KUBERNETES: i64 = 24 * 60 * 60;
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+
+/// The longest lifetime of a certificate of this signer.
+pub(crate) fn most_seconds(signer: &str) -> i64 {
+    if is_kubernetes_signer_name(signer) {
+        MAX_SECONDS_OF_KUBERNETES
+    } else {
+        MAX_SECONDS
+    }
+}
 
 /// Validates a name such as `domain.example/name`.
 /// Upstream: `ValidateSignerName`.
