@@ -1,7 +1,7 @@
 //! Conversions between types.
 
 use trireme_machinery::{
-    go_text::{parse_error, parse_int, parse_uint},
+    go_text::{parse_int, parse_uint},
     time::{Duration, Time},
 };
 
@@ -34,7 +34,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
         [Value::Int(nanos)] => Ok(Value::Duration(Duration::from_nanos(*nanos))),
         [Value::String(text)] => Duration::parse(text.as_str())
             .map(Value::Duration)
-            .map_err(|error| EvalError::failed(error.to_string())),
+            .map_err(|_| unreadable("google.protobuf.Duration")),
         _ => no_overload("duration", args),
     }),
     ("timestamp", GLOBAL, Cost::Fixed(1), to_timestamp),
@@ -43,13 +43,18 @@ pub(super) const TABLE: &[FunctionRow] = &[
 const RANGE: EvalError = EvalError::fixed("integer overflow");
 const UNSIGNED_RANGE: EvalError = EvalError::fixed("unsigned integer overflow");
 
+/// The error of a text that is none of a type.
+fn unreadable(kind: &str) -> EvalError {
+    EvalError::failed(format!("type conversion error from 'string' to '{kind}'"))
+}
+
 fn to_bool<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(*value)),
         [Value::String(text)] => match text.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            text => Err(EvalError::failed(parse_error("ParseBool", text, "invalid syntax"))),
+            _ => Err(unreadable("bool")),
         },
         _ => no_overload("bool", args),
     }
@@ -61,14 +66,10 @@ fn to_double<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionRes
         [Value::Double(value)] => Ok(Value::Double(*value)),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
         [Value::Uint(value)] => Ok(Value::Double(*value as f64)),
-        [Value::String(text)] => match text.as_str().parse::<f64>() {
-            Ok(value) => Ok(Value::Double(value)),
-            Err(_) => Err(EvalError::failed(parse_error(
-                "ParseFloat",
-                text.as_str(),
-                "invalid syntax",
-            ))),
-        },
+        [Value::String(text)] => {
+            let value = text.as_str().parse::<f64>();
+            value.map(Value::Double).map_err(|_| unreadable("double"))
+        }
         _ => no_overload("double", args),
     }
 }
@@ -84,7 +85,7 @@ fn to_int<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult
         },
         [Value::Duration(value)] => Ok(Value::Int(value.nanos())),
         [Value::Timestamp(value)] => Ok(Value::Int(value.unix_seconds())),
-        [Value::String(text)] => parse_int(text.as_str()).map(Value::Int).map_err(EvalError::failed),
+        [Value::String(text)] => parse_int(text.as_str()).map(Value::Int).map_err(|_| unreadable("int")),
         _ => no_overload("int", args),
     }
 }
@@ -102,7 +103,9 @@ fn to_uint<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResul
             true => Ok(Value::Uint(*value as u64)),
             false => Err(UNSIGNED_RANGE),
         },
-        [Value::String(text)] => parse_uint(text.as_str()).map(Value::Uint).map_err(EvalError::failed),
+        [Value::String(text)] => parse_uint(text.as_str())
+            .map(Value::Uint)
+            .map_err(|_| unreadable("uint")),
         _ => no_overload("uint", args),
     }
 }
@@ -131,7 +134,7 @@ fn to_timestamp<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> Function
     let time = match args {
         [Value::Timestamp(time)] => *time,
         [Value::Int(seconds)] => Time::from_unix(*seconds, 0),
-        [Value::String(text)] => Time::parse(text.as_str()).map_err(|error| EvalError::failed(error.to_string()))?,
+        [Value::String(text)] => Time::parse(text.as_str()).map_err(|_| unreadable("google.protobuf.Timestamp"))?,
         _ => return no_overload("timestamp", args),
     };
     match TIMESTAMP_SECONDS.contains(&time.unix_seconds()) {

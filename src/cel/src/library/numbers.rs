@@ -22,7 +22,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
         [Value::String(text)] => Ok(Value::Bool(Quantity::parse(text.as_str()).is_ok())),
         _ => no_overload("isQuantity", args),
     }),
-    ("sign", MEMBER, Cost::Fixed(1), |args, _| {
+    ("sign", GLOBAL, Cost::Fixed(1), |args, _| {
         of_quantity("sign", args, |value| Ok(Value::Int(i64::from(value.signum()))))
     }),
     ("isInteger", MEMBER, Cost::Fixed(1), |args, _| {
