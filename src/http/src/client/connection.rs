@@ -20,6 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
     body::{IncomingBody, OutboundBody},
+    certificate_error,
     endpoint::Endpoint,
     error::{ClientError, chain, is_unsent},
     tls::{ClientTls, TlsOptions},
@@ -117,6 +118,7 @@ impl Connection {
         let failed = |error: hyper::Error| ClientError::Handshake {
             endpoint: name.to_string(),
             why: chain(&error),
+            certificate: None,
         };
         let io = TokioIo::new(stream);
         let (sender, driver): (_, Driver) = if is_http2 {
@@ -300,6 +302,7 @@ async fn secure(
     let handshake = |why: String| ClientError::Handshake {
         endpoint: endpoint.to_string(),
         why,
+        certificate: None,
     };
     let system;
     let tls = match tls {
@@ -316,8 +319,12 @@ async fn secure(
         }
     };
     let connector = TlsConnector::from(tls.config(protocols));
-    let stream = connector.connect(name, socket).await;
-    stream.map_err(|error| handshake(error.to_string()))
+    let stream = connector.connect(name.clone(), socket).await;
+    stream.map_err(|error| ClientError::Handshake {
+        endpoint: endpoint.to_string(),
+        why: error.to_string(),
+        certificate: certificate_error::describe(&error, &name.to_str()),
+    })
 }
 
 async fn dial(endpoint: &Endpoint, settings: &ConnectionSettings) -> Result<TcpStream, ClientError> {

@@ -33,6 +33,8 @@ pub enum ClientError {
         endpoint: String,
         /// The reason.
         why: String,
+        /// What is wrong with the server's certificate, in the words of Go.
+        certificate: Option<String>,
     },
     /// The connection ended before the request was sent, or the server said that it has not looked at it.
     #[error("{endpoint} did not take the request: {why}")]
@@ -99,16 +101,7 @@ impl ClientError {
                 io::ErrorKind::TimedOut => format!("dial tcp {host}:{port}: i/o timeout"),
                 _ => format!("dial tcp {host}:{port}: {source}"),
             },
-            Self::Handshake { why, .. } => {
-                let verification = "tls: failed to verify certificate: x509:";
-                if why.contains("UnknownIssuer") {
-                    format!("{verification} certificate signed by unknown authority")
-                } else if why.contains("not valid for name") || why.contains("NotValidForName") {
-                    format!("{verification} certificate is not valid for {}", endpoint.host())
-                } else {
-                    why.clone()
-                }
-            }
+            Self::Handshake { why, certificate, .. } => certificate.as_ref().unwrap_or(why).clone(),
             Self::NotSent { .. } | Self::Lost { .. } => "EOF".to_owned(),
             Self::Timeout { .. } => "context deadline exceeded".to_owned(),
             Self::Address(_) | Self::BreakerOpen { .. } | Self::TooLarge { .. } | Self::NotSwitched { .. } => {

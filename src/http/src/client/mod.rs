@@ -16,6 +16,7 @@
 
 mod body;
 mod breaker;
+mod certificate_error;
 mod connection;
 mod endpoint;
 mod error;
