@@ -17,7 +17,7 @@ use crate::workloads::{Bench, Workload, mib};
 
 /// The workloads run against one server with pods. Memory comes first, before what others leave behind in the allocator
 /// can hide growth.
-const ORDER: [Workload; 11] = [
+const ORDER: [Workload; 12] = [
     Workload::IdleWatch,
     Workload::ListPeak,
     Workload::Get,
@@ -28,6 +28,7 @@ const ORDER: [Workload; 11] = [
     Workload::Watch,
     Workload::NodeWatch,
     Workload::Apply,
+    Workload::Extensions,
     // Last, as the server keeps what it has encoded.
     Workload::Protobuf,
 ];

@@ -9,6 +9,7 @@ use crate::all::All;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::options::RunOptions;
+use crate::restart::Restart;
 use crate::target::TargetArgs;
 use crate::workloads::{Bench, Workload};
 
@@ -34,6 +35,8 @@ enum BenchCommand {
         #[command(flatten)]
         options: RunOptions,
     },
+    /// Start a server, load it with definitions and custom objects, and time how long it takes to come back
+    Restart(Restart),
     /// Measure a handler that does nothing: what 6.7 KB and 66.8 MB cost over both protocols
     Floor {
         /// The example `floor` of trireme-http
@@ -52,6 +55,7 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.command {
             BenchCommand::All(all) => all.run().await,
+            BenchCommand::Restart(restart) => restart.run().await,
             BenchCommand::Floor {
                 floor_binary,
                 through,

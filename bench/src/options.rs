@@ -33,9 +33,12 @@ pub(crate) struct RunOptions {
     /// Read so many pods
     #[arg(long)]
     pods: Option<u32>,
-    /// Load so many config maps
+    /// Load so many config maps, or custom objects
     #[arg(long)]
     config_maps: Option<u32>,
+    /// Install so many definitions
+    #[arg(long)]
+    definitions: Option<u32>,
     /// Write all figures to this file as JSON
     #[arg(long)]
     json: Option<PathBuf>,
@@ -57,6 +60,9 @@ impl RunOptions {
         }
         if let Some(config_maps) = self.config_maps {
             sizes.config_maps = config_maps.into();
+        }
+        if let Some(definitions) = self.definitions {
+            sizes.definitions = definitions.into();
         }
         sizes
     }

@@ -37,6 +37,11 @@ const ROWS: &[&str] = &[
     "patch of a pod that none of 20 watchers",
     "apply configmap 1 KiB",
     "apply deployment",
+    "create configmap 1 KiB, alone",
+    "create custom object 1 KiB, 50 fields and 3 rules",
+    "create configmap 1 KiB, with a webhook",
+    "create configmap 1 KiB, with a policy of 3 expressions",
+    "list 1000 custom objects through a conversion webhook",
     "list pods as protobuf, all, rv unset, the first",
     "list pods as protobuf, all, rv unset",
     "get pod as protobuf, rv unset",
@@ -164,6 +169,19 @@ fn row_is_sane(row: &Value) {
     } else if !name.starts_with("open ") {
         assert!(number("bytes_per_op") > 100.0, "{row}");
     }
+}
+
+#[test]
+fn restarts_with_custom_objects_are_timed() {
+    let server = trireme_tests::server::binary().unwrap_or_else(|error| panic!("{error}"));
+    let mut command = bench();
+    command.args(["restart", "--store=embedded", "--size=tiny", "--server-binary"]);
+    let output = command.arg(server).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    let figure = "restart to /readyz with 5 definitions and 100 custom objects";
+    assert!(table.contains(figure), "{table}");
 }
 
 #[test]

@@ -65,10 +65,21 @@ pub(super) async fn create(
     limit: Limit,
     object: &dyn Fn(u64) -> Bytes,
 ) -> Result<Measured, Failure> {
+    create_in(bench, &bench.path(resource), writers, limit, object).await
+}
+
+/// Creates objects in a collection.
+pub(super) async fn create_in(
+    bench: &Bench,
+    collection: &str,
+    writers: usize,
+    limit: Limit,
+    object: &dyn Fn(u64) -> Bytes,
+) -> Result<Measured, Failure> {
     let sessions = bench.sessions(writers).await?;
     let callers = sessions.into_iter().map(|session| CreateLoad {
         session,
-        collection: bench.path(resource),
+        collection: collection.to_owned(),
         object,
     });
     let mut callers: Vec<_> = callers.collect();

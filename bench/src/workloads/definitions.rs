@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 use trireme_http::client::StatusCode;
 
-use super::{Bench, LOOK_AGAIN};
+use super::{Bench, LOOK_AGAIN, WRITERS};
 use crate::client::{Call, Session};
 use crate::failure::Failure;
 use crate::measure::{Limit, LoadOperation, drive, microseconds, record};
@@ -15,13 +16,14 @@ use crate::objects;
 use crate::report::float;
 use crate::usage;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The collection of definitions.
+pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The media type with which kubectl and client-go ask for all resources of all groups at once.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// Between two requests of the client that only reads; 100 a second are enough for a 99th percentile.
 const PROBED_EVERY: Duration = Duration::from_millis(10);
-/// The longest that a definition may take to be established.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that a definition may take to be established, or another extension to be active.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Install {
     session: Session,
@@ -29,21 +31,36 @@ struct Install {
 
 impl LoadOperation for Install {
     async fn once(&mut self, number: u64) -> Result<u64, Failure> {
-        let create = Call::post(DEFINITIONS, objects::definition(number));
-        self.session.expect(&create, StatusCode::CREATED).await?;
-        let read = Call::get(path(number));
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let body = self.session.expect(&read, StatusCode::OK).await?;
-            if is_established(&body) {
-                return Ok(body.len() as u64);
-            }
-            if Instant::now() > end {
-                return Err(Failure::Wrong(format!("definition {number} is not established")));
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+        let name = objects::definition_name(number);
+        install(&mut self.session, &name, objects::definition(number)).await
     }
+}
+
+/// Creates a definition and waits until it is established; gives back the bytes of its last answer.
+pub(super) async fn install(session: &mut Session, name: &str, definition: Bytes) -> Result<u64, Failure> {
+    let create = Call::post(DEFINITIONS, definition);
+    session.expect(&create, StatusCode::CREATED).await?;
+    let read = Call::get(format!("{DEFINITIONS}/{name}"));
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let body = session.expect(&read, StatusCode::OK).await?;
+        if is_established(&body) {
+            return Ok(body.len() as u64);
+        }
+        if Instant::now() > end {
+            return Err(Failure::Wrong(format!("definition {name} is not established")));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Creates so many definitions, several at once.
+pub(super) async fn install_many(bench: &Bench, many: u64) -> Result<(), Failure> {
+    let sessions = bench.sessions(WRITERS).await?;
+    let mut callers: Vec<_> = sessions.into_iter().map(|session| Install { session }).collect();
+    drive(bench.target.pid, Limit::Times(many), &mut callers)
+        .await
+        .map(drop)
 }
 
 fn path(number: u64) -> String {

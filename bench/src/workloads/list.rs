@@ -210,10 +210,15 @@ fn listings(pods: u64) -> [Listing; 4] {
 
 /// Counts the objects of a resource that have names with this prefix, reading in pages.
 pub(super) async fn count(bench: &Bench, resource: &str, prefix: &str) -> Result<u64, Failure> {
+    count_in(bench, &bench.path(resource), prefix).await
+}
+
+/// Counts the objects of a collection that have names with this prefix.
+pub(super) async fn count_in(bench: &Bench, collection: &str, prefix: &str) -> Result<u64, Failure> {
     let mut session = Session::open(&bench.target).await?;
     let (mut count, mut from) = (0, String::new());
     loop {
-        let call = Call::get(format!("{}?limit=5000{from}", bench.path(resource)));
+        let call = Call::get(format!("{collection}?limit=5000{from}"));
         let page = session.expect(&call, StatusCode::OK).await?;
         let mut counter = Counter::of_names(prefix);
         counter.see(&page);

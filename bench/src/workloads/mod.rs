@@ -7,6 +7,7 @@ mod apply;
 mod contended;
 mod create;
 mod definitions;
+mod extensions;
 mod get;
 mod idle;
 mod list;
@@ -62,6 +63,10 @@ pub(crate) enum Workload {
     LoadConfigMaps,
     /// Definitions of custom resources, one after the other
     Definitions,
+    /// Writes with a webhook, a policy and rules of a custom resource; a list that a webhook converts
+    Extensions,
+    /// Many definitions and custom objects
+    LoadCustomObjects,
     /// The renewal of a lease, alone and beside full lists of ten users
     Overload,
 }
@@ -149,6 +154,8 @@ impl Bench {
             Workload::ListPeak => memory::run(self).await,
             Workload::LoadConfigMaps => create::load(self).await,
             Workload::Definitions => definitions::run(self).await,
+            Workload::Extensions => extensions::run(self).await,
+            Workload::LoadCustomObjects => extensions::load(self).await,
             Workload::Overload => overload::run(self).await,
         }
     }
@@ -165,6 +172,11 @@ impl Bench {
     /// Counts the config maps of [`Workload::LoadConfigMaps`].
     pub(crate) async fn count_config_maps(&self) -> Result<u64, Failure> {
         list::count(self, "configmaps", create::LOAD_PREFIX).await
+    }
+
+    /// Counts the custom objects of [`Workload::LoadCustomObjects`].
+    pub(crate) async fn count_custom_objects(&self) -> Result<u64, Failure> {
+        extensions::count(self).await
     }
 
     /// The collection of a core resource in the run's namespace.

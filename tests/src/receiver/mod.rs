@@ -3,7 +3,8 @@
 //! A script is a list of entries, tried in order; the first that fits a request answers it. Of an entry: `path` (a trailing `*`
 //! fits any rest), `method`, `match` (values of headers), `times` (answers so many requests); `status`, `headers`, `body` (JSON)
 //! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow), `close` (no answer); `record: false`
-//! (not remembered), `show` (headers to remember), `delay` (seconds before the answer); `review` (the response of a review, whose
+//! (not remembered), `show` (headers to remember), `delay` (seconds before the answer), `keep` (the connection stays open for
+//! further requests, which could outlive a scenario, so it closes otherwise); `review` (the response of a review, whose
 //! `patch` is a list) and `convert` (rules by version, see `reviews`). In texts `${path}` and `${query}` are those of the request,
 //! and `${a.b.0.c}` is a field of its JSON body. An answer with 101 is followed by an echo. Reviews of an object named `ready` are
 //! always denied and not remembered: scenarios wait for that.
@@ -225,29 +226,40 @@ fn line(stream: &mut Stream) -> io::Result<Option<String>> {
 }
 
 impl State {
-    /// Answers one request: a pooled connection could outlive its scenario.
+    /// Answers the requests of a connection.
     fn serve(&self, connection: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         let mut stream = BufReader::new(StreamOwned::new(tls, connection));
-        let Some(request) = Incoming::read(&mut stream)? else {
-            return Ok(());
-        };
+        while let Some(request) = Incoming::read(&mut stream)? {
+            if !self.answer(&mut stream, &request)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers one request; true if another one may follow.
+    fn answer(&self, stream: &mut Stream, request: &Incoming) -> io::Result<bool> {
         let shows_certificate = stream.get_ref().conn.peer_certificates().is_some();
         let probed = reviews::of_probe(&request.json());
-        let entry = probed.unwrap_or_else(|| self.take(&request, shows_certificate));
+        let entry = probed.unwrap_or_else(|| self.take(request, shows_certificate));
         if let Some(seconds) = entry["delay"].as_f64() {
             // Part of the script: this receiver is slow.
             thread::sleep(Duration::from_secs_f64(seconds));
         }
         if entry["close"] == true {
-            return Ok(());
+            return Ok(false);
         }
+        let keeps = entry["keep"] == true;
         let status = entry["status"].as_u64().unwrap_or(200);
         let fill = |text: &str| reviews::fill_text(text, request.path(), request.query());
         let text = reviews::text_of(&entry, &request.json(), request.path(), request.query());
         let mut headers = Map::from_iter([
             ("Content-Type".to_owned(), json!("application/json")),
-            ("Connection".to_owned(), json!("close")),
+            (
+                "Connection".to_owned(),
+                json!(if keeps { "keep-alive" } else { "close" }),
+            ),
         ]);
         headers.extend(entry["headers"].as_object().cloned().unwrap_or_default());
         let lines = entry["lines"].as_array();
@@ -262,7 +274,7 @@ impl State {
         }
         stream.get_mut().write_all(format!("{head}\r\n").as_bytes())?;
         match lines {
-            None if status == 101 => return echo(&mut stream),
+            None if status == 101 => return echo(stream).map(|()| false),
             None => stream.get_mut().write_all(text.as_bytes())?,
             Some(lines) => {
                 for line in lines {
@@ -275,8 +287,11 @@ impl State {
                 stream.get_mut().write_all(b"0\r\n\r\n")?;
             }
         }
-        stream.get_mut().conn.send_close_notify();
-        stream.get_mut().flush()
+        if !keeps {
+            stream.get_mut().conn.send_close_notify();
+        }
+        stream.get_mut().flush()?;
+        Ok(keeps)
     }
 
     /// The entry that answers; notes the request unless it is not to be remembered.
