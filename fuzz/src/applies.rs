@@ -32,7 +32,7 @@ impl ManagedVersions for OneVersion<'_> {
         (version == self.version).then(|| object.clone())
     }
 
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
+    fn changeable(&self, fields: FieldSet, _version: &str) -> FieldSet {
         fields
     }
 }

@@ -179,6 +179,7 @@ impl Trial {
             version: self.version.clone(),
             now: Timestamp::UNIX_EPOCH,
             dry_run: false,
+            warnings: Default::default(),
         }
     }
 }

@@ -84,7 +84,7 @@ pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
 pub use reinvocation::{PluginRounds, Reinvocation};
-pub use request::WriteContext;
+pub use request::{WarningRecorder, WriteContext};
 pub use selectable::{SelectableField, SelectableFields};
 pub use service_resolver::ServiceResolver;
 pub use store_error::store_error;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -58,6 +58,30 @@ pub struct WriteContext {
     pub now: Timestamp,
     /// Nothing will be stored.
     pub dry_run: bool,
+    /// The warnings of validation.
+    pub warnings: WarningRecorder,
+}
+
+/// Warnings that validation has for the client, whatever comes of the write (`k8s.io/apiserver/pkg/warning`).
+#[derive(Debug, Clone, Default)]
+pub struct WarningRecorder(Arc<Mutex<Vec<String>>>);
+
+impl WarningRecorder {
+    /// Adds texts.
+    pub fn add(&self, texts: Vec<String>) {
+        if !texts.is_empty() {
+            self.recorded().extend(texts);
+        }
+    }
+
+    /// Takes out what has been recorded.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.recorded())
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Strictness about unknown and duplicate fields (`fieldValidation`).

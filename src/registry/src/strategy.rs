@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupVersionKind,
+    ApiError, GroupVersion, GroupVersionKind,
     field::ErrorList,
     names::{self, NameCheck},
 };
@@ -122,6 +122,11 @@ pub trait Strategy: Send + Sync + 'static {
         })
     }
 
+    /// Those of a field set of a version (the second one), for a write in another or the same.
+    fn reset_fields_in(&self, subresource: Subresource, _versions: (&GroupVersion, &GroupVersion)) -> ResetFields {
+        self.reset_fields(subresource)
+    }
+
     /// A subresource of the kind's own.
     fn subresource(&self, _name: &str) -> Option<SubresourceRole<'_>> {
         None
@@ -217,6 +222,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// is asked for.
     fn may_have_dependents(&self) -> bool {
         true
+    }
+
+    /// Reports whether a delete is of the object that was found alone: validating admission sees its uid as a precondition.
+    fn deletes_by_uid(&self) -> bool {
+        false
     }
 
     /// The warning for a client that deletes without saying what becomes of the dependents.

@@ -143,8 +143,8 @@ async fn convert_one(
     Ok(())
 }
 
-/// Converts objects by the converter of the resource.
-async fn convert(
+/// Converts objects by the converter of the resource, in one call.
+pub(crate) async fn convert(
     info: &ResourceDefinition,
     objects: Vec<Value>,
     from: &ServedVersion,

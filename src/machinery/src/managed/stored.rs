@@ -23,8 +23,8 @@ pub fn update_owned(
     time: &str,
 ) -> Option<()> {
     let list = list_in(entries, &id.version)?;
-    let comparison =
-        FieldComparison::of(versions.node(&id.version), old, new).only(|fields| versions.changeable(fields));
+    let comparison = FieldComparison::of(versions.node(&id.version), old, new);
+    let comparison = comparison.only(|fields| versions.changeable(fields, &id.version));
     let changed = comparison.modified.union(comparison.added);
     let owned = stripped(changed.clone());
     let unowned = changed.clone().difference(&owned);
@@ -57,14 +57,14 @@ pub fn apply_owned(
 ) -> Option<Value> {
     let list = list_in(entries, version)?;
     let node = versions.node(version);
-    let owned = stripped(versions.changeable(fields_of(node, applied)));
+    let owned = stripped(versions.changeable(fields_of(node, applied), version));
     let mut own = list.iter().filter(|entry| is_by(entry, id));
     let is_unmoved = !owned.is_empty() && is_exactly(own.next()?.get("fieldsV1")?, &owned);
     if !is_unmoved || own.next().is_some() {
         return None;
     }
     let merged = merge(node, live, applied);
-    let comparison = FieldComparison::of(node, live, &merged).only(|fields| versions.changeable(fields));
+    let comparison = FieldComparison::of(node, live, &merged).only(|fields| versions.changeable(fields, version));
     let changed = [&comparison.removed, &comparison.modified, &comparison.added];
     for entry in list.iter().filter(|entry| !is_by(entry, id)) {
         let fields = entry.get("fieldsV1")?;

@@ -102,7 +102,7 @@ impl ManagedVersions for One {
         (version == "v1").then(|| object.clone())
     }
 
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
+    fn changeable(&self, fields: FieldSet, _version: &str) -> FieldSet {
         fields
     }
 }

@@ -22,8 +22,8 @@ pub trait ManagedVersions {
     /// An object in another version; `None` if there is no such version.
     fn convert(&self, object: &Value, version: &str) -> Option<Value>;
 
-    /// The fields of a set that this write can change.
-    fn changeable(&self, fields: FieldSet) -> FieldSet;
+    /// The fields of a set of a version that this write can change.
+    fn changeable(&self, fields: FieldSet, version: &str) -> FieldSet;
 }
 
 impl Managers {
@@ -60,7 +60,7 @@ impl Managers {
     ) -> Result<Value, Conflicts> {
         let node = versions.node(version);
         let merged = merge(node, live, applied);
-        let fields = versions.changeable(fields_of(node, applied));
+        let fields = versions.changeable(fields_of(node, applied), version);
         let last = self.0.get(&id);
         let mut owned = OwnedFields {
             fields,
@@ -99,15 +99,16 @@ impl Managers {
         force: bool,
     ) -> Result<FieldComparison, Conflicts> {
         let compare = |old: &Value, new: &Value, at: &str| {
-            FieldComparison::of(versions.node(at), old, new).only(|fields| versions.changeable(fields))
+            FieldComparison::of(versions.node(at), old, new).only(|fields| versions.changeable(fields, at))
         };
         let mut comparisons = BTreeMap::from([(version.to_owned(), Some(compare(old, new, version)))]);
         let mut conflicts = Conflicts::default();
         self.0.retain(|_, owned| {
             let comparison = comparisons.entry(owned.version.clone()).or_insert_with(|| {
                 let at = &owned.version;
-                let (old, new) = (versions.convert(old, at)?, versions.convert(new, at)?);
-                Some(compare(&old, &new, at))
+                // Both, so that they can be converted in one call.
+                let (old, new) = (versions.convert(old, at), versions.convert(new, at));
+                Some(compare(&old?, &new?, at))
             });
             comparison.is_some()
         });

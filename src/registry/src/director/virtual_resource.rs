@@ -12,7 +12,7 @@ use crate::{
     admission_stages::AdmissionStages,
     definition::ResourceDefinition,
     posted::{Posted, PostedKind},
-    request::{CreateRequest, Selection, Subresource, Target, WriteContext},
+    request::{CreateRequest, Selection, Subresource, Target, WarningRecorder, WriteContext},
     subresource::SubresourceCreated,
     write::metadata,
 };
@@ -98,6 +98,7 @@ impl VirtualCall {
                 version: version.group_version.clone(),
                 now,
                 dry_run: options.dry_run,
+                warnings: WarningRecorder::default(),
             },
             target,
             options,

@@ -44,8 +44,14 @@ impl Writer {
 }
 
 impl AppliedPatch {
-    fn merged(&self, writer: &Writer, request: &WriteRequest, live: Value, is_new: bool) -> Result<Value, ApiError> {
-        let mut object = writer.applied(request, live, is_new, &self.applied)?;
+    async fn merged(
+        &self,
+        writer: &Writer,
+        request: &WriteRequest,
+        live: Value,
+        is_new: bool,
+    ) -> Result<Value, ApiError> {
+        let mut object = writer.applied(request, live, is_new, &self.applied).await?;
         metadata::settle_namespace(&mut object, request.namespace())?;
         metadata::check_name(&object, &request.target.name)?;
         writer.default_and_convert(request, &mut object)?;
@@ -68,7 +74,7 @@ impl Desired for AppliedPatch {
             let mut live = Value::clone(&current.object);
             versions::from_written(&writer.info, writer.version(&request.target)?, &mut live);
             record.warnings.clone_from(&self.warnings);
-            self.merged(writer, request, live, false)
+            self.merged(writer, request, live, false).await
         })
     }
 
@@ -93,7 +99,7 @@ impl Desired for AppliedPatch {
             }
             record.warnings.clone_from(&self.warnings);
             let live = blank(&writer.info, writer.version(&request.target)?);
-            self.merged(writer, request, live, true).map(Some)
+            self.merged(writer, request, live, true).await.map(Some)
         })
     }
 }

@@ -9,13 +9,12 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersionKind,
     managed::{
-        self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset,
-        same_but_for_times,
+        self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times,
     },
     schema::{self, TypeId, TypeTable},
 };
 
-use super::{Writer, metadata};
+use super::{Writer, managed_versions::ResourceVersions, metadata};
 use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
@@ -23,68 +22,6 @@ use crate::{
 };
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
-
-/// The versions of a resource as field sets are compared in them: those of the request's group. Where another group serves
-/// the same objects (events), its writers lose what they own, as at kube-apiserver.
-pub(super) struct ResourceVersions<'d> {
-    definition: &'d ResourceDefinition,
-    group: &'d str,
-    reset: FieldSet,
-}
-
-impl<'d> ResourceVersions<'d> {
-    pub(super) fn new(
-        definition: &'d ResourceDefinition,
-        version: &'d ServedVersion,
-        subresource: Subresource,
-    ) -> Self {
-        let mut reset = FieldSet::default();
-        for path in definition.strategy.reset_fields(subresource).0 {
-            reset.insert(&PathElement::dotted(path));
-        }
-        Self {
-            definition,
-            group: &version.group_version.group,
-            reset,
-        }
-    }
-
-    fn find(&self, version: &str) -> Option<&'d ServedVersion> {
-        let versions = &self.definition.versions;
-        versions
-            .iter()
-            .find(|served| *served.group_version.group == *self.group && served.group_version.to_string() == version)
-    }
-}
-
-impl ManagedVersions for ResourceVersions<'_> {
-    fn node(&self, version: &str) -> SchemaNode<'_> {
-        match self.find(version) {
-            Some(served) => schema_node(self.definition, served),
-            None => SchemaNode::Deduced,
-        }
-    }
-
-    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
-        let to = self.find(version)?;
-        let mut object = object.clone();
-        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        if from != version && self.definition.converter.is_none() {
-            if let Some(conversion) = self.find(from).and_then(|from| from.conversion.as_ref()) {
-                conversion.to_stored(&mut object);
-            }
-            if let Some(conversion) = &to.conversion {
-                conversion.to_served(&mut object);
-            }
-        }
-        object.as_object_mut()?.insert("apiVersion".into(), version.into());
-        Some(object)
-    }
-
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
-        fields.recursive_difference(&self.reset)
-    }
-}
 
 /// The schema of a version.
 pub(super) fn schema_node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
@@ -110,7 +47,7 @@ impl ManagedVersions for PostedVersion<'_> {
         (version == self.version).then(|| object.clone())
     }
 
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
+    fn changeable(&self, fields: FieldSet, _version: &str) -> FieldSet {
         fields
     }
 }
@@ -176,7 +113,7 @@ pub(super) fn time_of(now: Timestamp) -> String {
 impl Writer {
     /// Notes in `object`, which is in the version that it is written in, what its writer changes of `old`. An apply has done so, and so has
     /// a write of the scale.
-    pub(super) fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
+    pub(super) async fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
         if request.options.force.is_some() || request.subresource == Subresource::Scale {
             return;
         }
@@ -206,10 +143,8 @@ impl Writer {
         if old.is_some() && managers.is_empty() {
             return;
         }
-        if self.note_changes(request, old, object, &mut managers).is_none() {
-            return;
-        }
-        if let Some(entries) = managers.encode() {
+        let managers = self.note_changes(request, old, object, &managers).await;
+        if let Some(entries) = managers.and_then(|managers| managers.encode()) {
             metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
         }
     }
@@ -231,27 +166,38 @@ impl Writer {
         ManagerId::updater(&request.options.field_manager, &at, request.subresource.name())
     }
 
-    fn note_changes(
+    /// The managers after a change. There are none any more if a converter does not convert the object into the version of
+    /// one of them: the write goes on, as at kube-apiserver.
+    async fn note_changes(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
         new: &Value,
-        managers: &mut Managers,
-    ) -> Option<()> {
+        managers: &Managers,
+    ) -> Option<Managers> {
         let version = self.version(&request.target).ok()?;
-        let versions = ResourceVersions::new(&self.info, version, request.subresource);
+        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
         let at = version.group_version.to_string();
         let id = self.updater(request, version);
         let time = time_of(request.context.now);
         let blank = old.is_none().then(|| blank(&self.info, version));
         let old = old.or(blank.as_ref())?;
-        if version.group_version == self.info.written_version(version).group_version {
-            managers.update(&versions, old, new, id, &time);
+        let in_written;
+        let (old, new) = if version.group_version == self.info.written_version(version).group_version {
+            (old, new)
         } else {
-            let (old, new) = (versions.convert(old, &at)?, versions.convert(new, &at)?);
-            managers.update(&versions, &old, &new, id, &time);
-        }
-        Some(())
+            in_written = (versions.convert(old, &at)?, versions.convert(new, &at)?);
+            (&in_written.0, &in_written.1)
+        };
+        let noted = versions.evaluate(|versions| {
+            let mut managers = managers.clone();
+            managers.update(versions, old, new, id.clone(), &time);
+            managers
+        });
+        let noted = noted.await;
+        noted
+            .inspect_err(|error| tracing::warn!(%error, "the managers of an object's fields are lost"))
+            .ok()
     }
 
     /// Puts back the old entries if a change is one of their times alone.
@@ -269,7 +215,7 @@ impl Writer {
     }
 
     /// The object after an apply, in the version of the request, with the entries of its managers.
-    pub(super) fn applied(
+    pub(super) async fn applied(
         &self,
         request: &WriteRequest,
         mut live: Value,
@@ -277,21 +223,23 @@ impl Writer {
         applied: &Value,
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
-        let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
+        let mut entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
         let write = ManagedApply {
-            versions: ResourceVersions::new(&self.info, version, request.subresource),
             at: version.group_version.to_string(),
             id: ManagerId::applier(&request.options.field_manager, request.subresource.name()),
             force: request.options.force.unwrap_or_default(),
             time: time_of(request.context.now),
         };
-        let blank = || blank(&self.info, version);
-        let (merged, entries) = write.merged(
-            &live,
-            applied,
-            entries,
-            (!is_new).then_some(&blank as &dyn Fn() -> Value),
-        )?;
+        let is_repeated = self.info.converter.is_some();
+        let merge = |versions: &ResourceVersions<'_>| {
+            // Where nothing is missing, which only a converter can make so, once is enough.
+            let entries = if is_repeated { entries.clone() } else { entries.take() };
+            let blank = || blank(&self.info, version);
+            let blank = (!is_new).then_some(&blank as &dyn Fn() -> Value);
+            write.merged(versions, (&live, applied), entries, blank)
+        };
+        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
+        let (merged, entries) = versions.evaluate(merge).await??;
         let mut object = self.typed(version, merged, applied)?;
         if write.is_by_kubectl() {
             renew_last_applied(&mut object, applied);
@@ -300,6 +248,37 @@ impl Writer {
             metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
         }
         Ok(object)
+    }
+
+    fn merge_applied(
+        &self,
+        request: &WriteRequest,
+        versions: &ResourceVersions<'_>,
+        managers: &mut Managers,
+        (live, is_new): (&Value, bool),
+        applied: &Value,
+    ) -> Result<Value, ApiError> {
+        let version = self.version(&request.target)?;
+        let at = version.group_version.to_string();
+        let time = time_of(request.context.now);
+        if !is_new && managers.is_empty() {
+            let blank = blank(&self.info, version);
+            managers.adopt(versions, &blank, live, (&at, request.subresource.name()), &time);
+        }
+        let manager = &request.options.field_manager;
+        let id = ManagerId::applier(manager, request.subresource.name());
+        let force = request.options.force.unwrap_or_default();
+        match managers.apply(versions, live, applied, (id.clone(), &at), force, &time) {
+            Ok(merged) => Ok(merged),
+            Err(conflicts) => {
+                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), live, &at));
+                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
+                if !rest.is_empty() {
+                    return Err(rest.into());
+                }
+                Ok(managers.apply(versions, live, applied, (id, &at), true, &time)?)
+            }
+        }
     }
 
     /// The merged object in the form in which the server keeps it.
@@ -329,15 +308,14 @@ impl Writer {
 }
 
 /// An apply by a manager in a version.
-struct ManagedApply<'d> {
-    versions: ResourceVersions<'d>,
+struct ManagedApply {
     at: String,
     id: ManagerId,
     force: bool,
     time: String,
 }
 
-impl ManagedApply<'_> {
+impl ManagedApply {
     fn is_by_kubectl(&self) -> bool {
         self.id.manager == "kubectl"
     }
@@ -346,27 +324,27 @@ impl ManagedApply<'_> {
     /// compare it with.
     fn merged(
         &self,
-        live: &Value,
-        applied: &Value,
+        versions: &ResourceVersions<'_>,
+        (live, applied): (&Value, &Value),
         mut entries: Option<Value>,
         blank: Option<&dyn Fn() -> Value>,
     ) -> Result<(Value, Option<Value>), ApiError> {
         let id = (&self.id, self.at.as_str());
         if let Some(entries) = &mut entries
-            && let Some(merged) = managed::apply_owned(entries, &self.versions, live, applied, id, &self.time)
+            && let Some(merged) = managed::apply_owned(entries, versions, live, applied, id, &self.time)
         {
             return Ok((merged, Some(entries.take())));
         }
         let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
         if let Some(blank) = blank.filter(|_| managers.is_empty()) {
             let through = (self.at.as_str(), self.id.subresource.as_str());
-            managers.adopt(&self.versions, &blank(), live, through, &self.time);
+            managers.adopt(versions, &blank(), live, through, &self.time);
         }
         let mut apply = |force: bool| {
             let id = (self.id.clone(), self.at.as_str());
-            managers.apply(&self.versions, live, applied, id, force, &self.time)
+            managers.apply(versions, live, applied, id, force, &self.time)
         };
-        let merged = apply(self.force).or_else(|conflicts| match self.standing(live, conflicts) {
+        let merged = apply(self.force).or_else(|conflicts| match self.standing(versions, live, conflicts) {
             None => apply(true).map_err(ApiError::from),
             Some(refused) => Err(refused.into()),
         })?;
@@ -374,8 +352,8 @@ impl ManagedApply<'_> {
     }
 
     /// The conflicts that stand: not those of kubectl over what it applied itself before, on the client's side.
-    fn standing(&self, live: &Value, conflicts: Conflicts) -> Option<Conflicts> {
-        let last_applied = || last_applied_fields(self.versions.node(&self.at), live, &self.at);
+    fn standing(&self, versions: &ResourceVersions<'_>, live: &Value, conflicts: Conflicts) -> Option<Conflicts> {
+        let last_applied = || last_applied_fields(versions.node(&self.at), live, &self.at);
         let allowed = self.is_by_kubectl().then(last_applied).flatten();
         let standing = conflicts.without(&allowed.unwrap_or_default());
         (!standing.is_empty()).then_some(standing)

@@ -30,9 +30,10 @@ mod delete;
 mod delete_collection;
 mod delete_unreadable;
 mod finalizers;
-mod in_kind;
+pub(crate) mod in_kind;
 mod leases;
 pub(crate) mod managed;
+mod managed_versions;
 pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;
@@ -66,7 +67,7 @@ use crate::{
     key_locks::{HeldKey, KeyLocks, WritePermit},
     known_kinds::KnownKinds,
     reads::Reader,
-    request::{Subresource, Target, WriteContext, WriteOptions},
+    request::{Subresource, Target, WarningRecorder, WriteContext, WriteOptions},
 };
 
 /// All that the writes of one resource need.
@@ -129,6 +130,7 @@ impl Writer {
                 version: version.group_version.clone(),
                 now: self.now(),
                 dry_run: options.dry_run,
+                warnings: WarningRecorder::default(),
             },
             target,
             options,

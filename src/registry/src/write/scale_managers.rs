@@ -29,7 +29,7 @@ impl ManagedVersions for ScaleVersions {
         (version == SCALE_VERSION).then(|| object.clone())
     }
 
-    fn changeable(&self, fields: FieldSet) -> FieldSet {
+    fn changeable(&self, fields: FieldSet, _version: &str) -> FieldSet {
         fields
     }
 }

@@ -94,7 +94,7 @@ impl Writer {
     pub(super) async fn mutate(&self, write: &mut Attributes) -> Result<Value, ApiError> {
         let request = Arc::clone(write.request());
         if let Some(object) = &mut write.object {
-            self.manage_fields(&request, write.old_object.as_deref(), object);
+            self.manage_fields(&request, write.old_object.as_deref(), object).await;
             let stored = self.info.stored();
             if stored.schema.is_none() {
                 schema::void_empty(&self.info.types, stored.type_id, object);
@@ -111,6 +111,8 @@ impl Writer {
         write: &mut Attributes,
         mut object: Value,
     ) -> Result<Value, ApiError> {
+        // Admission may have moved it, or taken its namespace away.
+        metadata::settle_namespace(&mut object, write.namespace()).map_err(|error| write.with_warnings(error))?;
         self.prepare_and_check(write, &mut object)?;
         metadata::text(&object, "name").clone_into(&mut write.name);
         write.object = Some(object);
@@ -130,6 +132,8 @@ impl Writer {
                 self.validate_changed(write, object, old, repeated_owners)
             }
         };
+        let recorded = write.context.warnings.take();
+        recorded.into_iter().for_each(|text| write.warn(text));
         let warnings = checked.map_err(|error| write.with_warnings(error))?;
         warnings.into_iter().for_each(|text| write.warn(text));
         Ok(())

@@ -338,6 +338,7 @@ mod tests {
             version: GroupVersion::new("", "v1"),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             dry_run: false,
+            warnings: Default::default(),
         };
         part.prepare_for_update(&context, &mut new, old);
         let errors = part.validate_update(&context, &new, old);

@@ -25,6 +25,7 @@ fn context() -> WriteContext {
         version: trireme_machinery::GroupVersion::new("", "v1"),
         now: jiff::Timestamp::UNIX_EPOCH,
         dry_run: false,
+        warnings: Default::default(),
     }
 }
 
