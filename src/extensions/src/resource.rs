@@ -120,14 +120,14 @@ impl Builder {
             let list = list.and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(Into::into).collect()
         };
-        let scale = versions.get(stored).and_then(VersionSource::scale);
+        let scale = versions.iter().find_map(VersionSource::scale);
         Ok(ResourceDefinition {
             singular: text("/status/acceptedNames/singular").into(),
             short_names: names("shortNames"),
             categories: names("categories"),
             list_kind: text("/status/acceptedNames/listKind").into(),
             namespaced: text("/spec/scope") == "Namespaced",
-            subresources: self.subresources(text("/status/acceptedNames/kind"), &versions),
+            subresources: self.subresources(&SourceNames::of(definition), &versions),
             storage_version: stored,
             converter,
             selectable: selectable_fields(&versions),
@@ -210,21 +210,28 @@ impl Builder {
         }
     }
 
-    /// Those that any version has.
-    fn subresources(&self, kind: &str, versions: &[VersionSource<'_>]) -> Vec<SubresourceDefinition> {
-        let has = |name: &str| versions.iter().any(|version| version.subresource(name).is_some());
-        let status = SubresourceDefinition {
+    /// Those that any version has, and which ones do.
+    fn subresources(&self, names: &SourceNames, versions: &[VersionSource<'_>]) -> Vec<SubresourceDefinition> {
+        let versions_with = |name: &str| -> Option<Arc<[GroupVersion]>> {
+            let with = versions.iter().filter(|version| version.subresource(name).is_some());
+            let with: Arc<[GroupVersion]> = with
+                .map(|version| GroupVersion::new(&names.group, version.name))
+                .collect();
+            (!with.is_empty()).then_some(with)
+        };
+        let status = versions_with("status").map(|versions| SubresourceDefinition {
             name: "status".into(),
             role: SubresourceKind::Update,
             verbs: [Verb::Get, Verb::Patch, Verb::Update].into_iter().collect(),
-            kind: kind.into(),
+            kind: names.kind.as_str().into(),
             group_version: None,
             type_name: None,
             columns: None,
-        };
-        let status = has("status").then_some(status);
-        let scale = has("scale").then(|| SubresourceDefinition {
+            versions: Some(versions),
+        });
+        let scale = versions_with("scale").map(|versions| SubresourceDefinition {
             columns: Some(self.columns.of_scale()),
+            versions: Some(versions),
             ..self.scale.clone()
         });
         status.into_iter().chain(scale).collect()
@@ -234,7 +241,7 @@ impl Builder {
 fn strategy(group: &str, versions: &[VersionSource<'_>]) -> CustomResource {
     let of_version = |version: &VersionSource<'_>| CustomVersion {
         group_version: GroupVersion::new(group, version.name),
-        rules: CompiledRules::compile(&version.schema.structural),
+        rules: CompiledRules::compile(&version.schema.structural, true),
         schema: version.schema.clone(),
         has_status: version.subresource("status").is_some(),
         scale: version.scale(),

@@ -213,6 +213,7 @@ fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinit
         group_version: part.group_version.as_ref().map(|_| GroupVersion::new(group, version)),
         type_name: (part.kind != row.kind).then(|| trireme_schema::type_name(group, version, &part.kind).into()),
         columns: (part.name == "scale").then(|| scale_columns().into()),
+        versions: None,
     }
 }
 

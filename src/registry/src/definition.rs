@@ -213,6 +213,15 @@ pub struct SubresourceDefinition {
     pub type_name: Option<Arc<str>>,
     /// The columns of a Table, where they are not those of the resource.
     pub columns: Option<Arc<[Column]>>,
+    /// The versions of the resource that have it; `None` for all.
+    pub versions: Option<Arc<[GroupVersion]>>,
+}
+
+impl SubresourceDefinition {
+    fn is_in(&self, version: &ServedVersion) -> bool {
+        let versions = self.versions.as_deref();
+        versions.is_none_or(|versions| versions.contains(&version.group_version))
+    }
 }
 
 /// Converts objects between any two versions of a resource, as many as there are in one call: a webhook gets a whole page
@@ -353,6 +362,16 @@ impl ResourceDefinition {
     /// Finds a subresource.
     pub fn subresource(&self, name: &str) -> Option<&SubresourceDefinition> {
         self.subresources.iter().find(|subresource| &*subresource.name == name)
+    }
+
+    /// The subresources of a version.
+    pub fn subresources_in<'d>(
+        &'d self,
+        version: &'d ServedVersion,
+    ) -> impl Iterator<Item = &'d SubresourceDefinition> {
+        self.subresources
+            .iter()
+            .filter(|subresource| subresource.is_in(version))
     }
 
     /// Finds a served version by name.

@@ -91,7 +91,7 @@ async fn stored(
     // Set once: a request has one resource.
     let _ = exchange.resource.set(definition.clone());
     check_place(&exchange, &definition)?;
-    let part = subresource(&exchange, &definition)?;
+    let part = subresource(&exchange, &definition, route.version)?;
     let verbs = part.map_or(definition.verbs, |part| part.verbs);
     let verb = served_verb(&exchange, verbs, part.map(|part| part.role))?;
     if let Some(part) = part.filter(|part| part.role != SubresourceKind::Update) {
@@ -178,12 +178,16 @@ fn check_place(exchange: &Exchange, resource: &ResourceDefinition) -> Result<(),
 fn subresource<'d>(
     exchange: &Exchange,
     definition: &'d ResourceDefinition,
+    version: usize,
 ) -> Result<Option<&'d SubresourceDefinition>, ApiError> {
     let name = exchange.info.subresource();
     if name.is_empty() {
         return Ok(None);
     }
-    let known = definition.subresource(name).ok_or_else(|| match definition.is_custom {
+    let version = definition.versions.get(version).unwrap_or_else(|| definition.stored());
+    let mut subresources = definition.subresources_in(version);
+    let known = subresources.find(|subresource| &*subresource.name == name);
+    let known = known.ok_or_else(|| match definition.is_custom {
         true => ApiError::not_found(&definition.resource, exchange.info.path_name()),
         false => status::resource_not_found(),
     })?;

@@ -155,7 +155,7 @@ fn rows(resource: &VersionedResource) -> Vec<Value> {
         let GroupVersion { group, version } = &definition.stored().group_version;
         row["storageVersionHash"] = storage_version_hash(group, version, &definition.kind).into();
     }
-    let subresources = definition.subresources.iter();
+    let subresources = definition.subresources_in(resource.version());
     std::iter::once(row)
         .chain(subresources.map(|subresource| subresource_row(definition, subresource)))
         .collect()
@@ -212,8 +212,9 @@ fn aggregated_resource(resource: &VersionedResource) -> Value {
         "verbs": verbs(definition),
     });
     add_names(&mut entry, definition);
-    if !definition.subresources.is_empty() {
-        let subresources = definition.subresources.iter().map(|subresource| {
+    let mut subresources = definition.subresources_in(resource.version()).peekable();
+    if subresources.peek().is_some() {
+        let subresources = subresources.map(|subresource| {
             json!({
                 "subresource": &*subresource.name,
                 "responseKind": response_kind(&subresource.kind, subresource.group_version.as_ref()),

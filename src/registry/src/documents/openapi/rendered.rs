@@ -268,10 +268,10 @@ fn source_of(definition: &ResourceDefinition) -> *const () {
 
 /// The facts of a resource that its document shows.
 fn facts(definition: &ResourceDefinition, version: usize) -> String {
-    let type_name = definition.versions.get(version).map(|version| &version.type_name);
+    let version = definition.versions.get(version).unwrap_or_else(|| definition.stored());
+    let type_name = Some(&version.type_name);
     let subresources: Vec<_> = definition
-        .subresources
-        .iter()
+        .subresources_in(version)
         .map(|part| (&part.name, part.verbs, &part.kind, &part.group_version, &part.type_name))
         .collect();
     format!(

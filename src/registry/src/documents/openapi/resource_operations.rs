@@ -54,7 +54,7 @@ impl Operations<'_> {
         let item = format!("{collection}/{{name}}");
         paths.push(DocumentPath::new(collection, self.of_collection()));
         paths.push(DocumentPath::new(item.clone(), self.of_item()));
-        for subresource in &resource.subresources {
+        for subresource in resource.subresources_in(self.version) {
             self.add_subresource(&item, subresource, paths);
         }
         if resource.verbs.contains(Verb::Watch) && !resource.is_custom {

@@ -29,7 +29,7 @@ pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
             format!("{}List", version.type_name),
             vec![entry(group, name, &definition.list_kind)],
         );
-        for subresource in &definition.subresources {
+        for subresource in definition.subresources_in(version) {
             if let (Some(of), Some(type_name)) = (&subresource.group_version, &subresource.type_name) {
                 let entry = entry(&of.group, &of.version, &subresource.kind);
                 kinds.insert(type_name.to_string(), vec![entry]);
