@@ -12,9 +12,7 @@ use trireme_http::client::{
     Client, ClientTls, Endpoint, Method, OutboundBody, OutboundCall, RemoteAnswer, Request, TlsOptions, Trust, Uri,
     header::CONTENT_TYPE,
 };
-use trireme_machinery::{
-    ApiError, GroupVersion, Reason, WebhookStatus, webhook_address::WebhookAddress, webhook_answer::read_answer,
-};
+use trireme_machinery::{ApiError, GroupVersion, webhook_address::WebhookAddress, webhook_answer::read_answer};
 use trireme_registry::{Converter, ObjectSchema as _, ServiceResolver};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};
@@ -181,16 +179,6 @@ fn objects_of(answer: &Value, uid: &str, review_version: &str) -> Result<Vec<Val
     Ok(objects.cloned().unwrap_or_default())
 }
 
-/// An error with a code and no reason, as kube-apiserver tells what goes wrong with a conversion.
-fn failed_conversion(message: String) -> ApiError {
-    let mut error = ApiError::new(Reason::InternalError, message);
-    error.webhook_status = Some(Box::new(WebhookStatus {
-        code: 500,
-        reason: String::new(),
-    }));
-    error
-}
-
 fn text(object: &Value, pointer: &str) -> String {
     let text = object.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
@@ -274,7 +262,7 @@ impl Converter for ConversionWebhook {
             let kind = format!("{from}, Kind={kind}");
             self.call(objects, to)
                 .await
-                .map_err(|why| failed_conversion(format!("conversion webhook for {kind} {why}")))
+                .map_err(|why| ApiError::unspecified(format!("conversion webhook for {kind} {why}")))
         })
     }
 }

@@ -12,12 +12,15 @@ use trireme_machinery::{
     meta::ObjectMeta as _,
     names, schema,
 };
-use trireme_registry::{ResetFields, Strategy, WriteContext, definition::ScalePaths, request::Subresource};
+use trireme_registry::{
+    ResetFields, Strategy, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
+};
 
 use crate::{
     object_schema::VersionSchema,
     rules::CompiledRules,
     structural::{
+        correlation::Ratchet,
         list_types::validate_list_sets_and_maps,
         metadata::validate_embedded,
         values::{type_of, validate_value},
@@ -53,30 +56,26 @@ impl CustomResource {
 }
 
 impl CustomVersion {
-    fn validate(&self, new: &Value, old: Option<&Value>) -> ErrorList {
+    fn validate(&self, new: &Value, old: Option<&Value>, warnings: &WarningRecorder) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_value(new, old, &self.schema.structural, "", &mut errors);
         self.validate_scale_spec(new, &mut errors);
         self.validate_scale_status(new, &mut errors);
-        self.validate_more(new, old, &mut errors);
+        validate_embedded(new, &self.schema.structural, &Path::root(), &mut errors);
+        self.validate_list_types(new, old, &mut errors);
+        self.validate_rules(new, old, warnings, &mut errors);
         errors
     }
 
-    fn validate_status(&self, new: &Value, old: &Value) -> ErrorList {
+    fn validate_status(&self, new: &Value, old: &Value, warnings: &WarningRecorder) -> ErrorList {
         let mut errors = ErrorList::new();
         if let (Some(status), Some(schema)) = (new.get("status"), self.schema.structural.property("status")) {
             validate_value(status, old.get("status"), schema, "status", &mut errors);
         }
         self.validate_scale_status(new, &mut errors);
         self.validate_list_types(new, Some(old), &mut errors);
-        self.validate_rules(new, Some(old), &mut errors);
+        self.validate_rules(new, Some(old), warnings, &mut errors);
         errors
-    }
-
-    fn validate_more(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-        validate_embedded(new, &self.schema.structural, &Path::root(), errors);
-        self.validate_list_types(new, old, errors);
-        self.validate_rules(new, old, errors);
     }
 
     /// Lists that were wrong before may stay so.
@@ -92,7 +91,7 @@ impl CustomVersion {
         }
     }
 
-    fn validate_rules(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    fn validate_rules(&self, new: &Value, old: Option<&Value>, warnings: &WarningRecorder, errors: &mut ErrorList) {
         let Some(rules) = &self.rules else { return };
         if errors.iter().any(blocks_rules) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing \
@@ -100,7 +99,8 @@ impl CustomVersion {
             errors.push(Error::invalid(&Path::new("<nil>"), &Value::Null, detail));
             return;
         }
-        rules.validate(new, old, errors);
+        let ratchet = Ratchet::of(new, old, &self.schema.structural);
+        warnings.add(rules.validate(new, old, ratchet, errors));
     }
 
     fn validate_scale_spec(&self, object: &Value, errors: &mut ErrorList) {
@@ -167,9 +167,18 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
 }
 
 impl Strategy for CustomResource {
-    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+    /// A write of the whole leaves the status alone only where its version has `/status`, and counts for no other version, as at
+    /// kube-apiserver.
+    fn reset_fields_in(
+        &self,
+        subresource: Subresource,
+        (requested, at): (&GroupVersion, &GroupVersion),
+    ) -> ResetFields {
+        let mut versions = self.versions.iter();
+        let has_status = versions.any(|version| version.group_version == *at && version.has_status);
         match subresource {
-            Subresource::None if !self.versions.iter().any(|version| version.has_status) => ResetFields(&[]),
+            _ if !has_status => ResetFields(&[]),
+            Subresource::None if requested != at => ResetFields(&[]),
             subresource => ResetFields::of_bare_status(subresource),
         }
     }
@@ -184,7 +193,9 @@ impl Strategy for CustomResource {
 
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
         let version = self.version(context);
-        version.map_or_else(ErrorList::new, |version| version.validate(object, None))
+        version.map_or_else(ErrorList::new, |version| {
+            version.validate(object, None, &context.warnings)
+        })
     }
 
     fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
@@ -195,7 +206,9 @@ impl Strategy for CustomResource {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let version = self.version(context);
-        version.map_or_else(ErrorList::new, |version| version.validate(new, Some(old)))
+        version.map_or_else(ErrorList::new, |version| {
+            version.validate(new, Some(old), &context.warnings)
+        })
     }
 
     fn prepare_for_status_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
@@ -206,7 +219,9 @@ impl Strategy for CustomResource {
 
     fn validate_status_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let version = self.version(context);
-        version.map_or_else(ErrorList::new, |version| version.validate_status(new, old))
+        version.map_or_else(ErrorList::new, |version| {
+            version.validate_status(new, old, &context.warnings)
+        })
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

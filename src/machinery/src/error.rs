@@ -246,6 +246,16 @@ impl ApiError {
         Self::new(Reason::InternalError, format!("Internal error occurred: {why}")).with_cause("", why, "")
     }
 
+    /// An error for which kube-apiserver has no reason: a code of 500 and a text.
+    pub fn unspecified(message: impl Into<String>) -> Self {
+        let mut error = Self::new(Reason::InternalError, message);
+        error.webhook_status = Some(Box::new(WebhookStatus {
+            code: 500,
+            reason: String::new(),
+        }));
+        error
+    }
+
     /// The verb is not there for this resource.
     pub fn method_not_allowed() -> Self {
         Self::new(

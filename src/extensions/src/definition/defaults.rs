@@ -6,7 +6,9 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use super::structural::flag;
 use crate::{
     rules::CompiledRules,
-    structural::{Structural, metadata::validate_embedded, prune::prune_value, values::validate_value},
+    structural::{
+        Structural, correlation::Ratchet, metadata::validate_embedded, prune::prune_value, values::validate_value,
+    },
 };
 
 /// Validates all defaults within a schema; `in_metadata` below the metadata of a resource, where nothing is pruned.
@@ -60,9 +62,18 @@ fn validate_default(schema: &Value, default: &Value, in_metadata: bool, path: &P
     if errors.len() > before {
         return;
     }
-    if let Some(rules) = CompiledRules::compile(&structural) {
-        let mut broken = ErrorList::new();
-        rules.validate(default, None, &mut broken);
+    if let Some(rules) = CompiledRules::compile(&structural, structural.embedded) {
+        let broken_by = |old: Option<&Value>| {
+            let mut broken = ErrorList::new();
+            // Nothing is ratcheted, so there are no warnings.
+            rules.validate(default, old, Ratchet::default(), &mut broken);
+            broken
+        };
+        // A default must do for an update that changes nothing and for a value that is new.
+        let mut broken = broken_by(Some(default));
+        if broken.is_empty() {
+            broken = broken_by(None);
+        }
         let below = path.to_string();
         errors.extend(broken.into_iter().map(|error| Error {
             field: match error.field.as_str() {

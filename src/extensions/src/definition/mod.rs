@@ -208,6 +208,10 @@ fn unrecognized_formats(object: &Value) -> Vec<String> {
 }
 
 impl Strategy for Definitions {
+    fn deletes_by_uid(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Value) {
         let Some(names) = object.pointer_mut("/spec/names").and_then(Value::as_object_mut) else {
             return;

@@ -1,7 +1,7 @@
 //! Holds the rules in CEL of a schema against the schema.
 
 use serde_json::Value;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::field::{Error, ErrorList, ErrorType, Path};
 
 use super::{
     costs::{RULE_COST_LIMIT, TotalCost, cost_error},
@@ -134,14 +134,10 @@ impl RuleValidation<'_> {
             let place = below(structural.embedded, place.uncorrelatable);
             self.validate(values, structural, place, &path.child("additionalProperties"));
         }
-        let of_properties = match text(schema, "x-kubernetes-map-type") {
-            "atomic" => place.uncorrelatable.or(Some(&here)),
-            _ => place.uncorrelatable,
-        };
         let properties = path.child("properties");
         for (name, structural) in &structural.properties {
             if let Some(property) = part("properties").and_then(|properties| properties.get(&**name)) {
-                let place = below(structural.embedded, of_properties);
+                let place = below(structural.embedded, place.uncorrelatable);
                 self.validate(property, structural, place, &properties.key(name));
             }
         }
@@ -157,7 +153,16 @@ impl RuleValidation<'_> {
     }
 
     fn validate_own(&mut self, schema: &Value, structural: &Structural, place: RulePlace<'_>, path: &Path<'_>) {
-        let findings = examine_rules(structural, place.is_resource);
+        let Some(findings) = examine_rules(structural, place.is_resource) else {
+            self.errors.push(Error {
+                kind: ErrorType::Internal,
+                field: path.child("x-kubernetes-validations").to_string(),
+                body:
+                    "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
+                        .to_owned(),
+            });
+            return;
+        };
         for (index, (rule, found)) in rules_of(schema).iter().zip(findings).enumerate() {
             let list = path.child("x-kubernetes-validations");
             let at = list.index(index);

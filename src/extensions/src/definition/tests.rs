@@ -80,6 +80,7 @@ fn context() -> WriteContext {
         version: GroupVersion::new("apiextensions.k8s.io", "v1"),
         now: Timestamp::UNIX_EPOCH,
         dry_run: false,
+        warnings: Default::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use trireme_machinery::{
     GroupVersion, Object,
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorList, Path, shown},
     meta::{Meta, validate_object_meta},
     names,
     schema::{self, DecodeError, TypeId, TypeTable},
@@ -69,6 +69,23 @@ impl MetadataType {
         Ok(unknown)
     }
 
+    /// As [`decode`](Self::decode), of the resource at a path.
+    fn decode_embedded(&self, fields: &mut Object, path: &str) -> Result<Vec<String>, DecodeError> {
+        let invalid = |name: &str, value: &Value, why: String| DecodeError::Embedded {
+            path: format!("{path}.{name}"),
+            shown: shown(value),
+            why,
+        };
+        for name in ["apiVersion", "kind"] {
+            if let Some(value) = fields.get(name).filter(|value| !value.is_string()) {
+                return Err(invalid(name, value, "must be a string".to_owned()));
+            }
+        }
+        let given = fields.get("metadata").cloned().unwrap_or_default();
+        self.decode(fields)
+            .map_err(|error| invalid("metadata", &given, error.to_string()))
+    }
+
     fn coerce_in(
         &self,
         value: &mut Value,
@@ -83,7 +100,7 @@ impl MetadataType {
                     let separator = if path.is_empty() { "" } else { "." };
                     let path = format!("{path}{separator}{name}");
                     if let (true, Some(fields)) = (of_key.embedded, value.as_object_mut()) {
-                        let found = self.decode(fields)?;
+                        let found = self.decode_embedded(fields, &path)?;
                         unknown.extend(found.into_iter().map(|field| format!("{path}.{field}")));
                     }
                     self.coerce_in(value, of_key, &path, unknown)?;
@@ -94,7 +111,7 @@ impl MetadataType {
                 for (index, item) in items.iter_mut().enumerate() {
                     let path = format!("{path}[{index}]");
                     if let (true, Some(fields)) = (of_items.embedded, item.as_object_mut()) {
-                        let found = self.decode(fields)?;
+                        let found = self.decode_embedded(fields, &path)?;
                         unknown.extend(found.into_iter().map(|field| format!("{path}.{field}")));
                     }
                     self.coerce_in(item, of_items, &path, unknown)?;

@@ -5,6 +5,7 @@
 //! `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` does.
 
 pub(crate) mod bounds;
+pub(crate) mod correlation;
 pub(crate) mod defaults;
 pub(crate) mod formats;
 pub(crate) mod list_types;

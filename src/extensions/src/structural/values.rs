@@ -9,10 +9,13 @@ use trireme_machinery::{
     Object,
     field::{Error, ErrorList, ErrorType, Path},
     go_text::quote,
-    schema::ListType,
 };
 
-use super::{Additional, JsonType, Structural, ValueValidation, formats};
+use super::{
+    Additional, JsonType, Structural, ValueValidation,
+    correlation::{Correlated, old_item},
+    formats,
+};
 
 /// Validates a value; `old` is what it replaces. The errors stand below `prefix`.
 pub(crate) fn validate_value(
@@ -37,7 +40,7 @@ struct Validator<'a> {
 
 impl Validator<'_> {
     fn value(&mut self, value: &Value, old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
-        if old == Some(value) {
+        if old.is_some_and(|old| Correlated::new(value, old, schema).is_unchanged()) {
             return;
         }
         self.check_type(value, schema, path);
@@ -185,7 +188,7 @@ impl Validator<'_> {
             self.too_many(path, count, most);
         }
         for (name, value) in fields {
-            let old = old.filter(|_| !schema.atomic_map).and_then(|old| old.get(name));
+            let old = old.and_then(|old| old.get(name));
             if let Some(property) = schema.property(name) {
                 self.value(value, old, property, &path.child(name));
             } else if let Additional::Schema(of_entries) = &schema.additional {
@@ -318,15 +321,6 @@ impl Validator<'_> {
 
 fn quoted(path: &Path<'_>) -> String {
     format!("\"{path}\"")
-}
-
-/// The item that an item of a list replaces, where that can be known: by the keys of a map.
-fn old_item<'o>(item: &Value, old: Option<&'o Value>, list_type: Option<&ListType>) -> Option<&'o Value> {
-    let Some(ListType::Map(keys)) = list_type else {
-        return None;
-    };
-    let same_keys = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
-    old?.as_array()?.iter().find(same_keys)
 }
 
 /// JSON's name of a value's type.

@@ -33,6 +33,16 @@ pub enum DecodeError {
         /// The same error, as [`DecodeError::restored`] words it.
         restored: String,
     },
+    /// A part of an embedded resource that is of another type.
+    #[error("{path}: Invalid value: {shown}: {why}")]
+    Embedded {
+        /// The part's path from the root.
+        path: String,
+        /// The value that was found.
+        shown: String,
+        /// The reason.
+        why: String,
+    },
     /// Neither a schema nor a flag in a field of a schema that holds one of the two.
     #[error("boolean or JSON schema expected")]
     SchemaOrBool,
@@ -57,7 +67,9 @@ impl DecodeError {
         match self {
             Self::Field { restored, .. } | Self::Root { restored, .. } => restored.clone(),
             Self::Base64(_) => format!("error decoding from json: {self}"),
-            Self::SchemaOrBool | Self::Time(_) | Self::Duration(_) | Self::Quantity(_) => self.to_string(),
+            Self::Embedded { .. } | Self::SchemaOrBool | Self::Time(_) | Self::Duration(_) | Self::Quantity(_) => {
+                self.to_string()
+            }
         }
     }
 }
