@@ -300,6 +300,7 @@ impl PluginParts<'_> {
             clock: self.system.clock().clone(),
             namespaces: self.namespaces.clone(),
             services: self.services.clone(),
+            surface: self.surface.clone(),
             permissions: Arc::clone(self.permissions),
             users: Arc::new(users.clone()),
         }

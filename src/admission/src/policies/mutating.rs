@@ -189,7 +189,7 @@ impl MutatingPolicies {
             let input = ExpressionInput::new(attributes, matched, (&object, old), &namespace, &authority);
             let change = authority.evaluate(|| policy.change(mutation, &input, params)).await;
             let changed = change.map_err(MutationFailure::Policy);
-            match changed.and_then(|change| apply(attributes, matched, &object, change)) {
+            match changed.and_then(|change| self.apply(attributes, matched, &object, change)) {
                 Ok(changed) => object = changed,
                 Err(MutationFailure::Policy(error)) => errors.add(policy, Some(binding), error, false),
                 Err(MutationFailure::Request(error)) => return Err(error),
@@ -197,38 +197,45 @@ impl MutatingPolicies {
         }
         Ok(Some((before.clone(), object)))
     }
-}
 
-/// Carries out a change.
-fn apply(
-    attributes: &Attributes,
-    matched: &MatchedKind,
-    object: &Value,
-    change: MutationChange,
-) -> Result<Value, MutationFailure> {
-    let version = matched.resource.group_version();
-    let changed = match change {
-        MutationChange::JsonPatch(operations) => {
-            let patch = JsonPatch::decode(operations.to_string().as_bytes());
-            let patched = patch.and_then(|patch| patch.apply(object.clone()));
-            match patched {
-                Ok(patched) => patched,
-                // A failed test says that the patch is not for this object.
-                Err(error) if error.kind == PatchErrorKind::TestFailed => return Ok(object.clone()),
-                Err(error) => return Err(MutationFailure::Policy(format!("JSON Patch: {}", error.message))),
+    /// Carries out a change.
+    fn apply(
+        &self,
+        attributes: &Attributes,
+        matched: &MatchedKind,
+        object: &Value,
+        change: MutationChange,
+    ) -> Result<Value, MutationFailure> {
+        let version = matched.resource.group_version();
+        match change {
+            MutationChange::JsonPatch(operations) => {
+                let patch = JsonPatch::decode(operations.to_string().as_bytes());
+                let patched = match patch.and_then(|patch| patch.apply(object.clone())) {
+                    Ok(patched) => patched,
+                    // A failed test says that the patch is not for this object.
+                    Err(error) if error.kind == PatchErrorKind::TestFailed => return Ok(object.clone()),
+                    Err(error) => return Err(MutationFailure::Policy(format!("JSON Patch: {}", error.message))),
+                };
+                let surface = self.parts.surface.load().filter(|_| !attributes.definition.is_custom);
+                let checked = surface.map_or(Ok(()), |surface| {
+                    surface.check_named_kind(&matched.kind, &patched, true)
+                });
+                checked
+                    .and_then(|()| attributes.decode_strictly_in(&version, patched))
+                    .map_err(MutationFailure::Request)
+            }
+            MutationChange::Apply(mut configuration) => {
+                for name in ["apiVersion", "kind"] {
+                    configuration[name] = object.get(name).cloned().unwrap_or_default();
+                }
+                let merged = attributes.merge_in(&version, object, &configuration);
+                let merged = merged.map_err(|error| format!("error applying patch: {error}"));
+                attributes
+                    .decode_in(&version, merged.map_err(MutationFailure::Policy)?)
+                    .map_err(MutationFailure::Request)
             }
         }
-        MutationChange::Apply(mut configuration) => {
-            for name in ["apiVersion", "kind"] {
-                configuration[name] = object.get(name).cloned().unwrap_or_default();
-            }
-            let merged = attributes.merge_in(&version, object, &configuration);
-            merged.map_err(|error| MutationFailure::Policy(format!("error applying patch: {error}")))?
-        }
-    };
-    attributes
-        .decode_in(&version, changed)
-        .map_err(MutationFailure::Request)
+    }
 }
 
 impl PolicyInvocation {

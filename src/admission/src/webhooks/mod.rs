@@ -31,7 +31,7 @@ use std::sync::Arc;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
 use trireme_registry::{
-    Entries, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item,
+    Entries, PublishedSurface, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item,
 };
 
 use self::configuration::{Configuration, WebhookKind};
@@ -44,6 +44,8 @@ pub(crate) struct WebhookParts {
     pub(crate) clock: Clock,
     pub(crate) namespaces: Namespaces,
     pub(crate) services: ServiceResolver,
+    /// The kinds that a patch can make of an object.
+    pub(crate) surface: PublishedSurface,
     /// The authorizer of `authorizer` in match conditions.
     pub(crate) permissions: Arc<dyn Permissions>,
     /// The users that webhooks are called as.

@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use trireme_actors::ActorSystem;
 use trireme_machinery::{ApiError, go_text::quote, patch::JsonPatch};
-use trireme_registry::{Admission, Attributes, Readiness, ResourceLookup, WriteRequest};
+use trireme_registry::{Admission, Attributes, PublishedSurface, Readiness, ResourceLookup, WriteRequest};
 
 use super::{
     Hooks, WebhookParts,
@@ -97,7 +97,7 @@ impl MutatingWebhooks {
         }
         let started = self.hooks.parts.clock.now();
         let asked = self.hooks.ask(WebhookKind::Mutating, question).await;
-        let asked = asked.and_then(|verdict| patched(question, verdict));
+        let asked = asked.and_then(|verdict| patched(&self.hooks.parts.surface, question, verdict));
         let is_changed = matches!(&asked, Ok(Some(patched)) if patched.is_changed);
         attributes.annotate(
             format!("mutation.webhook.admission.k8s.io/{place}"),
@@ -136,7 +136,11 @@ fn annotation(webhook: &Webhook, rest: &str) -> String {
 }
 
 /// The object with the patch of a verdict; nothing if it has none.
-fn patched(question: Question<'_>, verdict: WebhookVerdict) -> Result<Option<PatchedObject>, HookFailure> {
+fn patched(
+    surface: &PublishedSurface,
+    question: Question<'_>,
+    verdict: WebhookVerdict,
+) -> Result<Option<PatchedObject>, HookFailure> {
     let Question {
         attributes,
         webhook,
@@ -167,6 +171,11 @@ fn patched(question: Question<'_>, verdict: WebhookVerdict) -> Result<Option<Pat
     }
     let server = |why: String| HookFailure::Server(ApiError::internal(why));
     let changed = patch.apply(object.clone()).map_err(|error| server(error.message))?;
+    if let Some(surface) = surface.load().filter(|_| !attributes.definition.is_custom) {
+        surface
+            .check_named_kind(&matched.kind, &changed, false)
+            .map_err(HookFailure::Server)?;
+    }
     let version = matched.resource.group_version();
     let changed = attributes.decode_in(&version, changed).map_err(HookFailure::Server)?;
     Ok(Some(PatchedObject {

@@ -41,6 +41,10 @@ impl Strategy for NamespaceStrategy {
         names::name_is_dns_label
     }
 
+    fn deletes_by_uid(&self) -> bool {
+        true
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "phase": "Active" });
         let spec = struct_mut(object, "spec");

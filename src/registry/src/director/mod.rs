@@ -9,6 +9,7 @@ mod actor;
 mod handle;
 mod logic;
 mod messages;
+mod named_kind;
 mod published;
 #[cfg(test)]
 mod tests;

@@ -89,6 +89,11 @@ impl Writer {
         if write.context.dry_run {
             return self.pretend_to_create(write, &key, object).await;
         }
+        if has_revision(&object) {
+            // Only admission can have set it here: the client's has been refused or taken away.
+            return Err(write.with_warnings(ApiError::unspecified(HAS_REVISION)));
+        }
+        metadata::of(&mut object).remove("selfLink");
         Ok(
             match self.put(&write, &key, &mut object, None, Compare::Absent).await? {
                 PutResult::Committed(item) => Ok(created(Answer::Cached(item), write.take_record())),
@@ -141,13 +146,17 @@ fn created(object: Answer, record: WriteRecord) -> Written {
     }
 }
 
+const HAS_REVISION: &str = "resourceVersion should not be set on objects to be created";
+
 /// A new object has no revision. kube-apiserver answers 500 here; the error is the client's, so it gets 400.
 fn refuse_resource_version(object: &Value) -> Result<(), ApiError> {
-    match metadata::text(object, "resourceVersion").parse::<u64>() {
-        Ok(revision) if revision != 0 => Err(ApiError::new(
-            Reason::BadRequest,
-            "resourceVersion should not be set on objects to be created",
-        )),
-        _ => Ok(()),
+    match has_revision(object) {
+        true => Err(ApiError::new(Reason::BadRequest, HAS_REVISION)),
+        false => Ok(()),
     }
+}
+
+fn has_revision(object: &Value) -> bool {
+    let revision = metadata::text(object, "resourceVersion").parse::<u64>();
+    revision.is_ok_and(|revision| revision != 0)
 }

@@ -260,7 +260,7 @@ pub(super) fn check_custom_kind(
 }
 
 /// Reports whether an object that says it is of kind `given` can be had as one of kind `wanted`.
-pub(super) fn check_kind(
+pub(crate) fn check_kind(
     given: &GroupVersionKind,
     wanted: &GroupVersionKind,
     known: &KnownKinds,

@@ -152,6 +152,15 @@ impl Delete {
             let Some(given) = given.filter(|given| *given != actual) else {
                 continue;
             };
+            if writer.info.strategy.deletes_by_uid() {
+                let why =
+                    format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
+                return Err(ApiError::conflict(
+                    &writer.info.resource,
+                    &self.request.target.name,
+                    why,
+                ));
+            }
             let happened = if recreated.is_empty() { "modified" } else { "deleted" };
             // Kubernetes names the kind here, where all other conflicts name the resource.
             let kind = &writer.info.kind;
@@ -180,6 +189,15 @@ impl Delete {
             write.name.clear();
         }
         writer.admission.mutate(&mut write).await?;
+        if self.admission == DeleteAdmission::OfObject && writer.info.strategy.deletes_by_uid() {
+            let mut request = WriteRequest::clone(&self.request);
+            if let Some(deletion) = &mut request.deletion {
+                deletion.uid.get_or_insert_with(|| current.item.uid.to_string());
+            }
+            let record = write.take_record();
+            let old_object = write.old_object.take();
+            write = Attributes::new(&Arc::new(request), None, old_object).with_record(record);
+        }
         writer.admission.validate(&write).await?;
         self.record = write.take_record();
         Ok(())

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
+    go_text::quote,
     managed::{self, SchemaNode},
     schema::{self, TypeId},
 };
@@ -71,12 +72,28 @@ impl WriteRequest {
         Ok(object)
     }
 
-    /// Holds what somebody has made of an object of [`kind_in`](Self::kind_in) against its schema and fills in the
+    /// Holds what admission has made of an object of [`kind_in`](Self::kind_in) against its schema and fills in the
     /// defaults; fields that the schema does not have are dropped.
     ///
     /// # Errors
     /// 500 with the text of the decoder.
     pub fn decode_in(&self, version: &GroupVersion, changed: Value) -> Result<Value, ApiError> {
+        self.decode_changed(version, changed).map(|(object, _)| object)
+    }
+
+    /// As [`decode_in`](Self::decode_in), but fields that a kind of Kubernetes does not have are an error.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decode_strictly_in(&self, version: &GroupVersion, changed: Value) -> Result<Value, ApiError> {
+        let (object, unknown) = self.decode_changed(version, changed)?;
+        if unknown.is_empty() || self.definition.is_custom {
+            return Ok(object);
+        }
+        Err(strict_error(&unknown))
+    }
+
+    fn decode_changed(&self, version: &GroupVersion, changed: Value) -> Result<(Value, Vec<String>), ApiError> {
         let types = &self.definition.types;
         let own_type = self.own_type();
         let served = self.served(version)?;
@@ -86,7 +103,10 @@ impl WriteRequest {
             Some(schema) => schema.decode(changed),
             None => schema::decode(types, type_id, changed),
         };
-        let mut object = decoded.map_err(ApiError::internal)?.value;
+        let schema::Decoded {
+            value: mut object,
+            unknown,
+        } = decoded.map_err(ApiError::internal)?;
         match own_schema {
             Some(schema) => schema.apply_defaults(&mut object),
             None => schema::apply_defaults(types, type_id, &mut object),
@@ -94,7 +114,7 @@ impl WriteRequest {
         let kind = self.kind_in(version);
         object["apiVersion"] = kind.group_version().to_string().into();
         object["kind"] = Value::from(&*kind.kind);
-        Ok(object)
+        Ok((object, unknown))
     }
 
     /// Brings a changed object of [`kind_in`](Self::kind_in) back into the version that it is written in; `before` is
@@ -170,4 +190,11 @@ impl WriteRequest {
         let served = versions.find(|served| served.group_version == *version);
         served.ok_or_else(|| ApiError::internal(format!("{version} is not served")))
     }
+}
+
+/// The error of an object with fields that its kind does not have.
+pub(crate) fn strict_error(unknown: &[String]) -> ApiError {
+    let unknown = unknown.iter().map(|field| format!("unknown field {}", quote(field)));
+    let unknown = unknown.collect::<Vec<_>>().join(", ");
+    ApiError::internal(format!("strict decoding error: {unknown}"))
 }

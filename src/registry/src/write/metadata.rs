@@ -135,7 +135,7 @@ pub(super) fn fill_new(object: &mut Value, now: Timestamp, has_generation: bool)
     let metadata = of(object);
     metadata.insert("creationTimestamp".into(), time(now));
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.remove(name);
     }
     if has_generation {
