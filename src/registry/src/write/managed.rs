@@ -132,7 +132,7 @@ impl Writer {
             }
         }
         let live = || Managers::decode(live).unwrap_or_default();
-        let mut managers = match given.as_ref() {
+        let managers = match given.as_ref() {
             given if is_reset(given) => Managers::default(),
             given => match Managers::decode(given) {
                 Some(managers) if !managers.is_empty() => managers,
