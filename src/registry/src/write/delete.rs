@@ -149,35 +149,35 @@ impl Delete {
             ),
         ];
         for (what, given, actual, recreated) in checks {
-            let Some(given) = given.filter(|given| *given != actual) else {
-                continue;
-            };
-            if writer.info.strategy.deletes_by_uid() {
-                let why =
-                    format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
-                return Err(ApiError::conflict(
-                    &writer.info.resource,
-                    &self.request.target.name,
-                    why,
-                ));
+            if let Some(given) = given.filter(|given| *given != actual) {
+                return Err(self.precondition_failed(writer, (what, given, actual), recreated));
             }
-            let happened = if recreated.is_empty() { "modified" } else { "deleted" };
-            // Kubernetes names the kind here, where all other conflicts name the resource.
-            let kind = &writer.info.kind;
-            let resource = GroupResource {
-                group: writer.info.resource.group.clone(),
-                resource: kind.clone(),
-            };
-            return Err(ApiError::conflict(
-                &resource,
-                &self.request.target.name,
-                format!(
-                    "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The \
-                     object might have been {happened}{recreated}"
-                ),
-            ));
         }
         Ok(())
+    }
+
+    fn precondition_failed(
+        &self,
+        writer: &Writer,
+        (what, given, actual): (&str, &str, &str),
+        recreated: &str,
+    ) -> ApiError {
+        let (info, name) = (&writer.info, &self.request.target.name);
+        if info.strategy.deletes_by_uid() {
+            let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
+            return ApiError::conflict(&info.resource, name, why);
+        }
+        let happened = if recreated.is_empty() { "modified" } else { "deleted" };
+        // Kubernetes names the kind here, where all other conflicts name the resource.
+        let resource = GroupResource {
+            group: info.resource.group.clone(),
+            resource: info.kind.clone(),
+        };
+        let why = format!(
+            "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The object might \
+             have been {happened}{recreated}"
+        );
+        ApiError::conflict(&resource, name, why)
     }
 
     async fn admit(&mut self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
