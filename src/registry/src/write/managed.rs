@@ -250,37 +250,6 @@ impl Writer {
         Ok(object)
     }
 
-    fn merge_applied(
-        &self,
-        request: &WriteRequest,
-        versions: &ResourceVersions<'_>,
-        managers: &mut Managers,
-        (live, is_new): (&Value, bool),
-        applied: &Value,
-    ) -> Result<Value, ApiError> {
-        let version = self.version(&request.target)?;
-        let at = version.group_version.to_string();
-        let time = time_of(request.context.now);
-        if !is_new && managers.is_empty() {
-            let blank = blank(&self.info, version);
-            managers.adopt(versions, &blank, live, (&at, request.subresource.name()), &time);
-        }
-        let manager = &request.options.field_manager;
-        let id = ManagerId::applier(manager, request.subresource.name());
-        let force = request.options.force.unwrap_or_default();
-        match managers.apply(versions, live, applied, (id.clone(), &at), force, &time) {
-            Ok(merged) => Ok(merged),
-            Err(conflicts) => {
-                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), live, &at));
-                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
-                if !rest.is_empty() {
-                    return Err(rest.into());
-                }
-                Ok(managers.apply(versions, live, applied, (id, &at), true, &time)?)
-            }
-        }
-    }
-
     /// The merged object in the form in which the server keeps it.
     fn typed(&self, version: &ServedVersion, merged: Value, applied: &Value) -> Result<Value, ApiError> {
         let decoded = match &version.schema {
