@@ -23,8 +23,8 @@ pub fn update_owned(
     time: &str,
 ) -> Option<()> {
     let list = list_in(entries, &id.version)?;
-    let comparison = FieldComparison::of(versions.node(&id.version), old, new)
-        .only(|fields| versions.changeable(fields, &id.version));
+    let comparison = FieldComparison::of(versions.node(&id.version), old, new);
+    let comparison = comparison.only(|fields| versions.changeable(fields, &id.version));
     let changed = comparison.modified.union(comparison.added);
     let owned = stripped(changed.clone());
     let unowned = changed.clone().difference(&owned);

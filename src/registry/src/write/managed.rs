@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersionKind,
-    managed::{self, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times},
+    managed::{
+        self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times,
+    },
     schema::{self, TypeId, TypeTable},
 };
 
@@ -222,63 +224,30 @@ impl Writer {
     ) -> Result<Value, ApiError> {
         let version = self.version(&request.target)?;
         let mut entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
-        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
-        let (at, time) = (version.group_version.to_string(), time_of(request.context.now));
-        let id = ManagerId::applier(&request.options.field_manager, request.subresource.name());
-        let owned = entries
-            .as_mut()
-            .and_then(|entries| managed::apply_owned(entries, &versions, &live, applied, (&id, &at), &time));
-        let (merged, entries) = match owned {
-            Some(merged) => (merged, entries),
-            None => {
-                let managers = Managers::decode(entries.as_ref()).unwrap_or_default();
-                let merge = |versions: &ResourceVersions<'_>| {
-                    let mut managers = managers.clone();
-                    let merged = self.merge_applied(request, versions, &mut managers, (&live, is_new), applied);
-                    merged.map(|merged| (merged, managers.encode()))
-                };
-                versions.evaluate(merge).await??
-            }
+        let write = ManagedApply {
+            at: version.group_version.to_string(),
+            id: ManagerId::applier(&request.options.field_manager, request.subresource.name()),
+            force: request.options.force.unwrap_or_default(),
+            time: time_of(request.context.now),
         };
+        let is_repeated = self.info.converter.is_some();
+        let merge = |versions: &ResourceVersions<'_>| {
+            // Where nothing is missing, which only a converter can make so, once is enough.
+            let entries = if is_repeated { entries.clone() } else { entries.take() };
+            let blank = || blank(&self.info, version);
+            let blank = (!is_new).then_some(&blank as &dyn Fn() -> Value);
+            write.merged(versions, (&live, applied), entries, blank)
+        };
+        let mut versions = ResourceVersions::new(&self.info, version, request.subresource);
+        let (merged, entries) = versions.evaluate(merge).await??;
         let mut object = self.typed(version, merged, applied)?;
-        if request.options.field_manager == "kubectl" {
+        if write.is_by_kubectl() {
             renew_last_applied(&mut object, applied);
         }
         if let Some(entries) = entries {
             metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
         }
         Ok(object)
-    }
-
-    fn merge_applied(
-        &self,
-        request: &WriteRequest,
-        versions: &ResourceVersions<'_>,
-        managers: &mut Managers,
-        (live, is_new): (&Value, bool),
-        applied: &Value,
-    ) -> Result<Value, ApiError> {
-        let version = self.version(&request.target)?;
-        let at = version.group_version.to_string();
-        let time = time_of(request.context.now);
-        if !is_new && managers.is_empty() {
-            let blank = blank(&self.info, version);
-            managers.adopt(versions, &blank, live, (&at, request.subresource.name()), &time);
-        }
-        let manager = &request.options.field_manager;
-        let id = ManagerId::applier(manager, request.subresource.name());
-        let force = request.options.force.unwrap_or_default();
-        match managers.apply(versions, live, applied, (id.clone(), &at), force, &time) {
-            Ok(merged) => Ok(merged),
-            Err(conflicts) => {
-                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), live, &at));
-                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
-                if !rest.is_empty() {
-                    return Err(rest.into());
-                }
-                Ok(managers.apply(versions, live, applied, (id, &at), true, &time)?)
-            }
-        }
     }
 
     /// The merged object in the form in which the server keeps it.
@@ -304,6 +273,59 @@ impl Writer {
         let version = self.version(&request.target)?;
         let expected = (version.group_version.to_string(), &*request.kind.kind);
         check_applied(schema_node(&self.info, version), (&expected.0, expected.1), applied)
+    }
+}
+
+/// An apply by a manager in a version.
+struct ManagedApply {
+    at: String,
+    id: ManagerId,
+    force: bool,
+    time: String,
+}
+
+impl ManagedApply {
+    fn is_by_kubectl(&self) -> bool {
+        self.id.manager == "kubectl"
+    }
+
+    /// The merged object and its entries. What an object without managers had before gets one, if a `blank` is given to
+    /// compare it with.
+    fn merged(
+        &self,
+        versions: &ResourceVersions<'_>,
+        (live, applied): (&Value, &Value),
+        mut entries: Option<Value>,
+        blank: Option<&dyn Fn() -> Value>,
+    ) -> Result<(Value, Option<Value>), ApiError> {
+        let id = (&self.id, self.at.as_str());
+        if let Some(entries) = &mut entries
+            && let Some(merged) = managed::apply_owned(entries, versions, live, applied, id, &self.time)
+        {
+            return Ok((merged, Some(entries.take())));
+        }
+        let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+        if let Some(blank) = blank.filter(|_| managers.is_empty()) {
+            let through = (self.at.as_str(), self.id.subresource.as_str());
+            managers.adopt(versions, &blank(), live, through, &self.time);
+        }
+        let mut apply = |force: bool| {
+            let id = (self.id.clone(), self.at.as_str());
+            managers.apply(versions, live, applied, id, force, &self.time)
+        };
+        let merged = apply(self.force).or_else(|conflicts| match self.standing(versions, live, conflicts) {
+            None => apply(true).map_err(ApiError::from),
+            Some(refused) => Err(refused.into()),
+        })?;
+        Ok((merged, managers.encode()))
+    }
+
+    /// The conflicts that stand: not those of kubectl over what it applied itself before, on the client's side.
+    fn standing(&self, versions: &ResourceVersions<'_>, live: &Value, conflicts: Conflicts) -> Option<Conflicts> {
+        let last_applied = || last_applied_fields(versions.node(&self.at), live, &self.at);
+        let allowed = self.is_by_kubectl().then(last_applied).flatten();
+        let standing = conflicts.without(&allowed.unwrap_or_default());
+        (!standing.is_empty()).then_some(standing)
     }
 }
 

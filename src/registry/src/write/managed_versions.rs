@@ -24,6 +24,8 @@ pub(super) struct ResourceVersions<'d> {
     definition: &'d ResourceDefinition,
     requested: &'d ServedVersion,
     subresource: Subresource,
+    /// The fields of the requested version that the write cannot change.
+    reset: FieldSet,
     conversions: RefCell<Conversions<'d>>,
 }
 
@@ -60,6 +62,7 @@ impl<'d> ResourceVersions<'d> {
             definition,
             requested: version,
             subresource,
+            reset: reset_fields(definition, subresource, (version, version)),
             conversions: RefCell::default(),
         }
     }
@@ -74,7 +77,7 @@ impl<'d> ResourceVersions<'d> {
     ///
     /// # Errors
     /// Those of the converter.
-    pub(super) async fn evaluate<T>(&mut self, compute: impl Fn(&Self) -> T) -> Result<T, ApiError> {
+    pub(super) async fn evaluate<T>(&mut self, mut compute: impl FnMut(&Self) -> T) -> Result<T, ApiError> {
         loop {
             let outcome = compute(self);
             let missing = std::mem::take(&mut self.conversions.get_mut().missing);
@@ -148,15 +151,30 @@ impl ManagedVersions for ResourceVersions<'_> {
     }
 
     fn changeable(&self, fields: FieldSet, version: &str) -> FieldSet {
-        let Some(at) = self.find(version) else { return fields };
-        let strategy = &self.definition.strategy;
-        let versions = (&self.requested.group_version, &at.group_version);
-        let mut reset = FieldSet::default();
-        for path in strategy.reset_fields_in(self.subresource, versions).0 {
-            reset.insert(&PathElement::dotted(path));
-        }
-        fields.recursive_difference(&reset)
+        let of_other;
+        let reset = match self.find(version) {
+            None => return fields,
+            Some(at) if at.group_version == self.requested.group_version => &self.reset,
+            Some(at) => {
+                of_other = reset_fields(self.definition, self.subresource, (self.requested, at));
+                &of_other
+            }
+        };
+        fields.recursive_difference(reset)
     }
+}
+
+fn reset_fields(
+    definition: &ResourceDefinition,
+    subresource: Subresource,
+    (requested, at): (&ServedVersion, &ServedVersion),
+) -> FieldSet {
+    let versions = (&requested.group_version, &at.group_version);
+    let mut reset = FieldSet::default();
+    for path in definition.strategy.reset_fields_in(subresource, versions).0 {
+        reset.insert(&PathElement::dotted(path));
+    }
+    reset
 }
 
 fn version_of(object: &Value) -> &str {
