@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{StepDifference, compare, normal::Normalizer, substitute_text};
+use super::{StepDifference, compare, normal::Normalizer, variables::substitute_text};
 use crate::audit_receiver::AuditReceiver;
 
 /// For events that are written after the answer.

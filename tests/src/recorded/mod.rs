@@ -5,6 +5,7 @@
 //! format.
 
 mod audit_events;
+mod better;
 mod bodies;
 mod comparison;
 mod echo;
@@ -14,27 +15,27 @@ pub mod known;
 mod normal;
 mod scripted;
 mod spaced;
+mod variables;
 
 pub use comparison::compare;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use regex::Regex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, Request};
 use crate::server::ADMIN_TOKEN;
-use crate::value_paths::{dig, plain_text};
 use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
 use scripted::Script;
+use variables::{substitute, substitute_text};
 
 pub use audit_events::AuditTape;
 pub use identities::Peers;
@@ -63,12 +64,14 @@ pub struct Scenario {
 }
 
 /// A scenario that did not match.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Mismatch {
     /// The scenario.
     pub name: String,
     /// The differences.
     pub differences: Vec<StepDifference>,
+    /// The steps that are answered with a client error where a bare 500 is recorded, with its code and reason.
+    pub better: BTreeMap<usize, String>,
 }
 
 /// A difference between the recorded answer to a step and the one that came.
@@ -120,28 +123,27 @@ pub fn replay_with(peers: &Peers<'_>, scenarios: &[Scenario], compares_managers:
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
-    let note = |scenario: &Scenario, differences: Vec<StepDifference>| {
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.push((scenario.name.clone(), differences));
+    let note = |mismatch: Mismatch| {
+        results.lock().unwrap_or_else(PoisonError::into_inner).push(mismatch);
     };
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    note(scenario, scenario.differences(peers, compares_managers));
+                    note(scenario.run(peers, compares_managers));
                 }
             });
         }
     });
     for scenario in others {
-        note(scenario, scenario.differences(peers, compares_managers));
+        note(scenario.run(peers, compares_managers));
     }
     let mut replayed = Replayed::default();
-    for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        if differences.is_empty() {
-            replayed.matching.push(name);
+    for result in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if result.differences.is_empty() {
+            replayed.matching.push(result.name);
         } else {
-            replayed.mismatches.push(Mismatch { name, differences });
+            replayed.mismatches.push(result);
         }
     }
     replayed
@@ -159,8 +161,8 @@ impl Scenario {
         self.own_namespace && !self.names_flows && self.steps.iter().all(below)
     }
 
-    /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, peers: &Peers<'_>, compares_managers: bool) -> Vec<StepDifference> {
+    /// Runs the scenario; the differences from the record, none if it matches.
+    fn run(&self, peers: &Peers<'_>, compares_managers: bool) -> Mismatch {
         let client = peers.client;
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
@@ -173,31 +175,15 @@ impl Scenario {
         if let Some((_, receiver)) = &receiver {
             normalizer.hide(receiver);
         }
-        let mut identities = Identities::new(*peers);
-        let mut report = Vec::new();
         let mut ids = AuditIds::new();
-        for (number, step) in self.steps.iter().enumerate() {
-            let step = match peers.audit {
-                Some(_) => &ids.identified(step, &variables),
-                None => step,
-            };
-            let differences = run_step(&mut identities, step, &mut variables, &normalizer, self.names_flows);
-            let request = step["do"].as_str().unwrap_or_default();
-            let line = |difference: String| StepDifference {
-                step: number,
-                text: format!("step {number} {}: {difference}", before_query(request)),
-            };
-            report.extend(differences.into_iter().take(DIFFERENCES_REPORTED).map(line));
-        }
+        let mut mismatch = self.run_steps(peers, &normalizer, &mut variables, &mut ids);
         if let Some(tape) = peers.audit {
-            report.extend(ids.differences(tape, &self.steps, &normalizer));
+            let of_events = ids.differences(tape, &self.steps, &normalizer);
+            mismatch.differences.extend(of_events);
         }
         if let Some((script, receiver)) = &receiver {
-            report.extend(
-                script
-                    .difference(receiver, &normalizer, self.steps.len())
-                    .take(DIFFERENCES_REPORTED),
-            );
+            let of_receiver = script.difference(receiver, &normalizer, self.steps.len());
+            mismatch.differences.extend(of_receiver.take(DIFFERENCES_REPORTED));
         }
         if self.own_namespace {
             // What is left over does no harm: every scenario has a namespace of its own.
@@ -207,7 +193,38 @@ impl Scenario {
                 ..Request::default()
             });
         }
-        report
+        mismatch
+    }
+
+    fn run_steps(
+        &self,
+        peers: &Peers<'_>,
+        normalizer: &Normalizer,
+        variables: &mut HashMap<String, String>,
+        ids: &mut AuditIds,
+    ) -> Mismatch {
+        let mut identities = Identities::new(*peers);
+        let mut mismatch = Mismatch {
+            name: self.name.clone(),
+            ..Mismatch::default()
+        };
+        for (number, step) in self.steps.iter().enumerate() {
+            let step = match peers.audit {
+                Some(_) => &ids.identified(step, variables),
+                None => step,
+            };
+            let result = run_step(&mut identities, step, variables, normalizer, self.names_flows);
+            let better = better::client_error_for_bare_500(&step["expect"], &result.answer);
+            mismatch.better.extend(better.map(|ours| (number, ours)));
+            let request = step["do"].as_str().unwrap_or_default();
+            let line = |difference: String| StepDifference {
+                step: number,
+                text: format!("step {number} {}: {difference}", before_query(request)),
+            };
+            let reported = result.differences.into_iter().take(DIFFERENCES_REPORTED);
+            mismatch.differences.extend(reported.map(line));
+        }
+        mismatch
     }
 }
 
@@ -238,34 +255,35 @@ fn as_read(header: &str) -> String {
     header.bytes().map(char::from).collect()
 }
 
+/// The outcome of a step.
+struct StepResult {
+    differences: Vec<String>,
+    /// The answer as it is compared; null if none came.
+    answer: Value,
+}
+
 fn run_step(
     identities: &mut Identities<'_>,
     step: &Value,
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
     names_flows: bool,
-) -> Vec<String> {
+) -> StepResult {
     let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
         Some(answer) => answer,
         None => match send_until(identities, step, variables) {
             Ok(answer) => answer,
-            Err(error) => return vec![format!("no answer: {error}")],
+            Err(error) => {
+                return StepResult {
+                    differences: vec![format!("no answer: {error}")],
+                    answer: Value::Null,
+                };
+            }
         },
     };
-    let request = step["do"].as_str().unwrap_or_default();
-    let body = bodies::parsed(&answer, request, step["lines"].is_u64());
-    if let Some(keep) = step["keep"].as_object() {
-        for (name, path) in keep {
-            let value = path.as_str().and_then(|path| dig(&body, path));
-            variables.insert(name.clone(), value.map_or_else(|| "None".to_owned(), plain_text));
-        }
-    }
-    let mut got = json!({
-        "code": answer.code,
-        "type": answer.header("content-type").next().unwrap_or_default().replace(' ', ""),
-        "warning": answer.header("warning").map(as_read).collect::<Vec<_>>(),
-        "body": body,
-    });
+    let body = bodies::parsed(&answer, step["do"].as_str().unwrap_or_default(), step["lines"].is_u64());
+    variables::keep(step, &body, variables);
+    let mut got = as_recorded(&answer, body);
     if let Some(recorded) = step["expect"]["headers"].as_object() {
         let flows_of = names_flows.then_some(identities.peers.client);
         got["headers"] = headers::shown(&answer, recorded.keys(), flows_of);
@@ -273,23 +291,41 @@ fn run_step(
     if let Some(only) = step["only"].as_str() {
         keep_only(&mut got["body"], &substitute_text(only, variables));
     }
-    let mut differences = Vec::new();
+    if let Some(seconds) = step["wait"].as_f64() {
+        // Part of the recording: the server was given this long before the next step.
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+    StepResult {
+        differences: differences(step, &got, normalizer),
+        answer: got,
+    }
+}
+
+/// An answer in the form of those that are recorded.
+fn as_recorded(answer: &Answer, body: Value) -> Value {
+    json!({
+        "code": answer.code,
+        "type": answer.header("content-type").next().unwrap_or_default().replace(' ', ""),
+        "warning": answer.header("warning").map(as_read).collect::<Vec<_>>(),
+        "body": body,
+    })
+}
+
+/// The differences of an answer from that which is recorded for its step.
+fn differences(step: &Value, got: &Value, normalizer: &Normalizer) -> Vec<String> {
     let mut expected = step["expect"].clone();
     if let Some(expected) = expected.as_object_mut() {
         // Compared when all steps are done.
         expected.remove("audit");
     }
+    let mut differences = Vec::new();
     compare(
         &normalizer.apply(&expected),
-        &normalizer.apply(&got),
+        &normalizer.apply(got),
         "",
         &mut differences,
     );
     differences.extend(echo::lost(&step["body"], &step["expect"]["body"], &got["body"]));
-    if let Some(seconds) = step["wait"].as_f64() {
-        // Part of the recording: the server was given this long before the next step.
-        std::thread::sleep(Duration::from_secs_f64(seconds));
-    }
     differences
 }
 
@@ -433,31 +469,4 @@ fn send_step(
             )
         }),
     })
-}
-
-/// Puts kept values in place of `${name}`; unknown names stay.
-fn substitute_text(text: &str, variables: &HashMap<String, String>) -> String {
-    static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\{(\w+)\}").expect("a valid pattern"));
-    let replaced = VARIABLE.replace_all(text, |found: &regex::Captures<'_>| {
-        variables.get(&found[1]).cloned().unwrap_or_else(|| found[0].to_owned())
-    });
-    replaced.into_owned()
-}
-
-fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
-    match value {
-        // The one variable that is no text.
-        Value::String(text) if text == "${hookPort}" => {
-            let port = variables.get("hookPort").and_then(|port| port.parse::<u16>().ok());
-            port.map_or_else(|| value.clone(), Value::from)
-        }
-        Value::String(text) => Value::String(substitute_text(text, variables)),
-        Value::Array(items) => items.iter().map(|item| substitute(item, variables)).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, field)| (substitute_text(key, variables), substitute(field, variables)))
-            .collect::<Map<_, _>>()
-            .into(),
-        other => other.clone(),
-    }
 }

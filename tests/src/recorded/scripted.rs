@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{StepDifference, compare, normal::Normalizer, substitute};
+use super::{StepDifference, compare, normal::Normalizer, variables::substitute};
 use crate::receiver::Receiver;
 
 /// The recorded script, and the requests that came.

@@ -9,7 +9,7 @@ use trireme_tests::{Server, StoreChoice, folder};
 use super::{NODE_AND_RBAC, SERVICE_RANGE, check_audited, files as named};
 
 /// The share of the scenarios that must match in every step, events included, in per cent.
-const LEAST_OF_AUDITED_PERCENT: usize = 60;
+const LEAST_OF_AUDITED_PERCENT: usize = 97;
 const EVERYTHING: &str = "p1-everything";
 
 /// Recorded files with the policy and the flags that they were recorded with, their events in a log.

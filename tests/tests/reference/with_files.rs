@@ -19,8 +19,8 @@ pub(super) const WITH_IMAGE_POLICY: &[&str] = &["admission-imagepolicy/imagepoli
 /// Recorded files of the plugin that refuses every write, on a store that was filled before.
 pub(super) const WITH_ALWAYS_DENY: &[&str] = &["admission-alwaysdeny/alwaysdeny"];
 
-/// The same of plugins with a configuration, some of whose answers are better on purpose.
-const LEAST_OF_CONFIGURED_PERCENT: usize = 60;
+/// The same of plugins with a configuration.
+const LEAST_OF_CONFIGURED_PERCENT: usize = 97;
 /// The same of the plugin that refuses every write, connections and reviews among them.
 const LEAST_OF_ALWAYS_DENY_PERCENT: usize = 100;
 
