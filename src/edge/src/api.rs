@@ -39,6 +39,8 @@ pub(crate) struct Api {
     pub(crate) aggregation: RemoteServers,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
+    /// Sets how much is logged, 0 to 10.
+    pub(crate) set_verbosity: Arc<dyn Fn(u8) + Send + Sync>,
     /// Documents for checking service-account tokens elsewhere, if they can be looked up.
     pub(crate) issuer: Option<IssuerDocuments>,
     /// The contents of `/version`.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use actix_http::{HttpMessage, Request};
 use actix_service::Service;
-use actix_web::{HttpResponse, body::BoxBody, dev::ServiceResponse};
+use actix_web::{HttpResponse, body::BoxBody, dev::ServiceResponse, http::header::HeaderValue};
 use trireme_flow::Seat;
 use trireme_machinery::ApiError;
 use trireme_registry::trace::{TraceStep, waited};
@@ -12,8 +12,8 @@ use trireme_registry::trace::{TraceStep, waited};
 use crate::{
     exchange::Exchange,
     filters::{
-        audit, audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
-        limiter, open_limit, panic_recovery, request_info, retry_after, timeout, warnings,
+        audit, audit_id, authentication, authorization, browsers, cache_control, date, deadline, goaway, impersonation,
+        latency, limiter, open_limit, panic_recovery, request_info, retry_after, timeout, warnings,
     },
     request_span, respond,
     state::ChainState,
@@ -29,17 +29,22 @@ where
     // First of all the request gets its name: every answer and every line in the log bears it, even those of requests
     // that are not understood.
     let audit_id = audit_id::assign(&request);
+    let allowed_origin = state.allowed_origins.of(&request);
     // Before all that depends on what the request is about: metrics, log, deadline, seats, authorization.
     let mut response = match request_info::resolve(state, &request, &audit_id, received) {
         Err(error) => status::response(&error, ErrorStyle::default()),
         Ok(exchange) => {
             let exchange = Rc::new(exchange);
             // Within the measuring filters, so that a panic is counted and logged as the 500 that it becomes.
-            let (mut response, seat) =
-                match panic_recovery::guard(&exchange, admit(state, app, request, &exchange)).await {
-                    Ok(admitted) => admitted,
-                    Err(error) => (respond::finish(&exchange, Err(error)), None),
-                };
+            let (mut response, seat) = match panic_recovery::guard(
+                &exchange,
+                admit(state, app, request, &exchange, allowed_origin.as_ref()),
+            )
+            .await
+            {
+                Ok(admitted) => admitted,
+                Err(error) => (respond::finish(&exchange, Err(error)), None),
+            };
             warnings::write(&exchange, &mut response);
             limiter::write(&exchange, &mut response);
             open_limit::end_surplus(&exchange, &mut response);
@@ -50,6 +55,8 @@ where
             latency::observe(state, exchange, seat, response)
         }
     };
+    browsers::allow(&mut response, allowed_origin);
+    browsers::insist_on_tls(&mut response, state.strict_transport_security.as_ref());
     cache_control::set(&mut response);
     date::set(&state.clock, &mut response);
     audit_id::set(&audit_id, &mut response);
@@ -62,6 +69,7 @@ async fn admit<S>(
     app: &S,
     mut request: Request,
     exchange: &Rc<Exchange>,
+    allowed_origin: Option<&HeaderValue>,
 ) -> Result<(HttpResponse, Option<Seat>), ApiError>
 where
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
@@ -71,6 +79,10 @@ where
     deadline::set(state, exchange)?;
     // Around all that can wait.
     timeout::bound(state, exchange, async {
+        // Browsers ask without credentials.
+        if let Some(answer) = browsers::preflight(&request, allowed_origin) {
+            return Ok((answer, None));
+        }
         let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &mut request)).await;
         if let Err(error) = authenticated {
             audit::record_unauthenticated(state, exchange, &request, &error).await;

@@ -14,7 +14,10 @@ use trireme_http::{
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
-use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans, user_counts::OpenBounds};
+use crate::{
+    filters::browsers::AllowedOrigins, health::Health, profiling::Profiler, replicas::Replicas, spans::Spans,
+    user_counts::OpenBounds,
+};
 
 /// Settings of the edge.
 #[derive(Clone)]
@@ -46,6 +49,10 @@ pub struct EdgeConfig {
     pub connections_per_user: Option<usize>,
     /// `--goaway-chance`: of how many HTTP/2 requests the connection is ended.
     pub goaway_chance: f64,
+    /// `--cors-allowed-origins`: the origins whose pages may read answers.
+    pub allowed_origins: AllowedOrigins,
+    /// `--strict-transport-security-directives`: the header of that name.
+    pub strict_transport_security: Option<String>,
     /// The host and port that `/api` shows to clients; the address listened on if there is none.
     pub advertised_address: Option<String>,
     /// The contents of `/version`.
@@ -75,6 +82,8 @@ impl EdgeConfig {
             watches: OpenBounds::default(),
             connections_per_user: None,
             goaway_chance: 0.0,
+            allowed_origins: AllowedOrigins::default(),
+            strict_transport_security: None,
             advertised_address: None,
             version: VersionInfo::default(),
             unsafe_deletion: false,
@@ -110,6 +119,8 @@ pub struct Rooms {
     pub aggregation: RemoteServers,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
+    /// Sets how much is logged, 0 to 10; larger numbers count as 10.
+    pub set_verbosity: Arc<dyn Fn(u8) + Send + Sync>,
     /// Exports requests as spans; `None` exports none.
     pub spans: Option<Arc<dyn Spans>>,
     /// The audit policy and its backends; `None` records nothing.

@@ -8,6 +8,7 @@ use actix_web::{
     App, HttpResponse,
     body::BoxBody,
     dev::{AppConfig, ServiceResponse},
+    http::header::HeaderValue,
     web,
 };
 use trireme_audit::AuditId;
@@ -81,6 +82,10 @@ impl Edge {
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
             goaway_chance: config.goaway_chance,
+            allowed_origins: config.allowed_origins,
+            strict_transport_security: config
+                .strict_transport_security
+                .and_then(|directives| HeaderValue::try_from(directives).ok()),
             spans: rooms.spans,
             types: rooms.types,
         });
@@ -97,6 +102,7 @@ impl Edge {
             limiter: rooms.limiter,
             aggregation: rooms.aggregation,
             profiler: rooms.profiler,
+            set_verbosity: rooms.set_verbosity,
             issuer: rooms.issuer,
             version: config.version,
             unsafe_deletion: config.unsafe_deletion,

@@ -47,6 +47,7 @@ mod wire;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
+pub use filters::browsers::AllowedOrigins;
 pub use flow_control::follow_flow_control;
 pub use health::{Health, Probes};
 pub use reviews::{Reviewers, reviews};

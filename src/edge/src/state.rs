@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use actix_web::http::header::HeaderValue;
 use trireme_actors::Clock;
 use trireme_audit::Audit;
 use trireme_auth::{AnonymousAuth, Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
@@ -11,7 +12,7 @@ use trireme_registry::PublishedSurface;
 use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
-use crate::{spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
+use crate::{filters::browsers::AllowedOrigins, spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
 
 /// The parts that the filter chain works with.
 pub(crate) struct ChainState {
@@ -47,6 +48,10 @@ pub(crate) struct ChainState {
     pub(crate) slow_request: Option<Duration>,
     /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
     pub(crate) goaway_chance: f64,
+    /// The origins whose pages may read answers.
+    pub(crate) allowed_origins: AllowedOrigins,
+    /// Whether and how long browsers are to come over TLS only.
+    pub(crate) strict_transport_security: Option<HeaderValue>,
     /// Exports requests, if there is a collector.
     pub(crate) spans: Option<Arc<dyn Spans>>,
     /// The types of the API machinery.

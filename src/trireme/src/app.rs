@@ -34,8 +34,9 @@ use crate::replicas::{GroupFacts, Observed};
 use crate::resources;
 use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
 use crate::spans::OtlpSpans;
+use crate::telemetry::SetVerbosity;
 use crate::tokens::TokenKeys;
-use crate::{audit, compaction, encryption, front, outage, proxy_identity, rebalance};
+use crate::{audit, compaction, encryption, front, outage, process_metrics, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -73,6 +74,7 @@ impl App {
         settings: &Settings,
         clock: Clock,
         metrics: PrometheusHandle,
+        set_verbosity: SetVerbosity,
     ) -> Result<Self, BuildError> {
         let lifecycle = Lifecycle::start(clock.clone());
         let pki = certificates(settings, &clock)?;
@@ -169,6 +171,7 @@ impl App {
             },
             front::Telemetry {
                 metrics,
+                set_verbosity,
                 spans: spans.clone(),
                 audit: audit::of(&settings.audit, &audit_sink),
             },
@@ -342,7 +345,8 @@ fn arbiters() -> NonZeroUsize {
 }
 
 fn keep_metrics_small(system: &ActorSystem, metrics: PrometheusHandle) {
-    let _ = system
-        .tasks()
-        .every("metrics upkeep", METRICS_UPKEEP, move || metrics.run_upkeep());
+    let _ = system.tasks().every("metrics upkeep", METRICS_UPKEEP, move || {
+        process_metrics::observe();
+        metrics.run_upkeep();
+    });
 }

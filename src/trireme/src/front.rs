@@ -29,12 +29,15 @@ use crate::reload::{Current, Reloader};
 use crate::resources::{self, Served};
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
+use crate::telemetry::SetVerbosity;
 use crate::tokens::TokenKeys;
 
 /// The metrics, the span exporter and the audit log.
 pub(crate) struct Telemetry {
     /// Renders the metrics.
     pub(crate) metrics: PrometheusHandle,
+    /// Sets how much is logged.
+    pub(crate) set_verbosity: SetVerbosity,
     /// Exports spans, if they are wanted.
     pub(crate) spans: Option<OtlpSpans>,
     /// Records requests, if there is a policy.
@@ -123,6 +126,8 @@ pub(crate) async fn start(
             ..ConnectionLimits::default()
         },
         goaway_chance: settings.limits.goaway_chance,
+        allowed_origins: settings.browsers.allowed_origins.clone(),
+        strict_transport_security: settings.browsers.strict_transport_security.clone(),
         unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion(),
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
         statusz: settings.feature_gates.statusz(),
@@ -172,6 +177,7 @@ pub(crate) async fn start(
         actors: Arc::new(move || actors.snapshot()),
         clients: served.clients.clone(),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
+        set_verbosity: telemetry.set_verbosity,
         spans: telemetry.spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         audit: telemetry.audit,
         clock: system.clock().clone(),

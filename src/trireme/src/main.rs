@@ -24,6 +24,7 @@ mod limiter;
 mod outage;
 mod pki;
 mod probe;
+mod process_metrics;
 mod profiling;
 mod proxy_identity;
 mod rebalance;
@@ -46,6 +47,7 @@ use trireme_actors::Clock;
 use crate::app::App;
 use crate::cluster::{Access, Action};
 use crate::settings::{Invocation, PkiInit, Settings};
+use crate::telemetry::SetVerbosity;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -93,9 +95,9 @@ fn ask_the_group(action: &Action, access: &Access) -> ExitCode {
 }
 
 fn serve(settings: &Settings) -> ExitCode {
-    telemetry::start_logs(settings.log);
+    let set_verbosity = telemetry::start_logs(settings.log);
     let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let served = trireme_actors::run_system(workers, replica(settings));
+    let served = trireme_actors::run_system(workers, replica(settings, set_verbosity));
     match served.map_err(Into::into).and_then(|result| result) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -119,10 +121,10 @@ fn pki_init(asked: &PkiInit) -> ExitCode {
     }
 }
 
-async fn replica(settings: &Settings) -> Result<(), Box<dyn Error>> {
+async fn replica(settings: &Settings, set_verbosity: SetVerbosity) -> Result<(), Box<dyn Error>> {
     let metrics = telemetry::start_metrics()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let app = App::build(settings, Clock::system(), metrics).await?;
+    let app = App::build(settings, Clock::system(), metrics, set_verbosity).await?;
     announce(app.kubeconfig());
     app.run(async move {
         tokio::select! {

@@ -4,9 +4,10 @@
 //! a Prometheus recorder whose handle the edge renders at `/metrics`.
 
 use std::io;
+use std::sync::Arc;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 use crate::settings::{LogFormat, LoggingSettings};
 
@@ -23,16 +24,36 @@ fn transformation_buckets() -> Vec<f64> {
     (0..25).map(|power| 5e-6 * f64::from(1_u32 << power)).collect()
 }
 
+/// Sets how much is logged from now on, 0 to 10.
+pub(crate) type SetVerbosity = Arc<dyn Fn(u8) + Send + Sync>;
+
 /// Sends logs to standard error from now on.
-pub(crate) fn start_logs(log: LoggingSettings) {
+pub(crate) fn start_logs(log: LoggingSettings) -> SetVerbosity {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(directives(log.verbosity)))
         .with_writer(io::stderr)
         .with_ansi(false);
     match log.format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => {
+            let builder = builder.with_filter_reloading();
+            let filter = builder.reload_handle();
+            builder.init();
+            setter(filter)
+        }
+        LogFormat::Json => {
+            let builder = builder.json().with_filter_reloading();
+            let filter = builder.reload_handle();
+            builder.init();
+            setter(filter)
+        }
     }
+}
+
+fn setter<S: 'static>(filter: reload::Handle<EnvFilter, S>) -> SetVerbosity {
+    Arc::new(move |verbosity| {
+        // It fails only when nothing is logged any more.
+        let _ = filter.reload(EnvFilter::new(directives(verbosity)));
+    })
 }
 
 /// Records metrics from now on. The handle renders them.

@@ -358,6 +358,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         replicas: Arc::new(Alone),
         aggregation: RemoteServers::start(system, director.published(), no_servers),
         profiler: None,
+        set_verbosity: Arc::new(|_| ()),
         audit: None,
         spans: None,
         clock: system.clock().clone(),

@@ -7,7 +7,7 @@ use actix_web::{
     App, HttpResponse,
     body::{BoxBody, to_bytes},
     dev::{AppConfig, ServiceResponse},
-    http::Version,
+    http::{Method, Version, header::HeaderValue},
     test::TestRequest,
     web,
 };
@@ -24,6 +24,7 @@ use trireme_http::server::ServerLifecycle;
 
 use crate::{
     exchange::CurrentExchange,
+    filters::browsers::AllowedOrigins,
     state::ChainState,
     user_counts::{OpenBounds, OpenMetrics, UserCounts},
     watch_counts::WatchCounts,
@@ -133,6 +134,8 @@ impl Fixture {
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             goaway_chance: 0.0,
+            allowed_origins: AllowedOrigins::default(),
+            strict_transport_security: None,
             spans: None,
             types: trireme_schema::type_table(),
         };
@@ -393,6 +396,50 @@ async fn some_answers_are_the_last_ones_of_their_http2_connections() {
         let seen = fixture.send(request("/version", None).version(version)).await;
         assert_eq!(seen.header("connection"), expected, "{chance} {version:?}");
     }
+}
+
+#[actix_web::test]
+async fn pages_of_allowed_origins_may_read_answers_and_ask_before() {
+    let mut fixture = Fixture::new();
+    fixture.state.allowed_origins = AllowedOrigins::parse(["//localhost(:|$)"]).expect("a pattern");
+    let origin = |request: TestRequest, origin: &str| request.insert_header(("Origin", origin.to_owned()));
+    let allowed = "http://localhost:8080";
+    let seen = fixture.send(origin(request("/version", None), allowed)).await;
+    assert_eq!((seen.code, seen.header("access-control-allow-origin")), (200, allowed));
+    assert_eq!(seen.header("access-control-allow-credentials"), "true");
+    let refused = fixture.send(origin(request("/x", None), allowed)).await;
+    assert_eq!(
+        (refused.code, refused.header("access-control-allow-origin")),
+        (403, allowed)
+    );
+    let ask = |path: &str| request(path, None).method(Method::OPTIONS);
+    let preflight = fixture.send(origin(ask("/x"), allowed)).await;
+    assert_eq!(
+        (preflight.code, preflight.header("access-control-expose-headers")),
+        (204, "Date")
+    );
+    for other in ["http://localhost.evil", "https://other"] {
+        let seen = fixture.send(origin(request("/version", None), other)).await;
+        assert_eq!(
+            (seen.code, seen.header("access-control-allow-origin")),
+            (200, ""),
+            "{other}"
+        );
+        let preflight = fixture.send(origin(ask("/x"), other)).await;
+        assert_eq!(preflight.code, 403, "{other}");
+    }
+    let without = fixture.get("/version", None).await;
+    assert_eq!(without.header("access-control-allow-methods"), "");
+}
+
+#[actix_web::test]
+async fn browsers_are_to_come_over_tls_if_configured() {
+    let mut fixture = Fixture::new();
+    let header = |seen: &Seen| seen.header("strict-transport-security").to_owned();
+    assert_eq!(header(&fixture.get("/version", None).await), "");
+    fixture.state.strict_transport_security = Some(HeaderValue::from_static("max-age=1; preload"));
+    assert_eq!(header(&fixture.get("/version", None).await), "max-age=1; preload");
+    assert_eq!(header(&fixture.get("/x", None).await), "max-age=1; preload");
 }
 
 #[actix_web::test]

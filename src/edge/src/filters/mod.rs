@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
+pub(crate) mod browsers;
 pub(crate) mod cache_control;
 pub(crate) mod date;
 pub(crate) mod deadline;

@@ -6,6 +6,7 @@
 
 mod breakers;
 mod debug;
+mod debug_flags;
 mod discovery;
 pub(crate) mod health;
 mod issuer;
@@ -88,6 +89,9 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
                 .route(web::delete().to(replicas::remove))
                 .default_service(web::to(refuse_method)),
         )
+        .service(web::resource("/debug/flags/v").route(web::to(debug_flags::verbosity)))
+        .service(web::resource(["/debug/flags", "/debug/flags/{name:.*}"]).route(web::to(debug_flags::index)))
+        .service(web::resource("/debug/pprof").route(web::to(pprof::with_slash)))
         .service(read_only(web::resource("/debug/pprof/"), pprof::index))
         .service(
             web::resource("/debug/pprof/profile")

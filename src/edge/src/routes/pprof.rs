@@ -52,6 +52,17 @@ pub(super) async fn index(api: EdgeShared) -> HttpResponse {
     respond::text(StatusCode::OK, text)
 }
 
+/// `/debug/pprof`
+pub(super) async fn with_slash(api: EdgeShared) -> HttpResponse {
+    if api.profiler.is_none() {
+        return status::page_not_found();
+    }
+    HttpResponse::Found()
+        .insert_header((header::LOCATION, "/debug/pprof/"))
+        .insert_header((header::CONTENT_TYPE, "text/html; charset=utf-8"))
+        .body("<a href=\"/debug/pprof/\">Found</a>.\n\n")
+}
+
 /// `/debug/pprof/` and a name that is not `profile`
 pub(super) async fn absent(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let path = exchange.info.path();

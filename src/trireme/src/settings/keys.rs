@@ -57,6 +57,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "endpoint-reconciler-type" TYPE Some("lease"), "lease: the endpoints of the Service kubernetes are the replicas that are alive; none: they are left alone";
     "secure-port" PORT Some("6443"), "Port for HTTPS";
     "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates, admin.kubeconfig and the state of the replica group (raft) live";
+    "cors-allowed-origins" PATTERNS None, "Origins whose pages may read answers in browsers: regular expressions, separated by commas, that pin both ends of the host, such as //localhost(:|$)";
+    "strict-transport-security-directives" DIRECTIVES None, "The header Strict-Transport-Security of every answer: max-age=SECONDS, includeSubDomains and preload, separated by commas; absent: no header";
     "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";
     "etcd-cafile" FILE None, "CA that signed etcd's certificates";
     "etcd-certfile" FILE None, "Client certificate for etcd";

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use trireme_admission::{EnabledPlugins, PluginSettings, WebhookUsersByPlugin};
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, FrontProxyHeaders, TokenWebhookSettings};
-use trireme_edge::OpenBounds;
+use trireme_edge::{AllowedOrigins, OpenBounds};
 use trireme_http::{client::RemoteServer, server::TlsChoice};
 use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
@@ -87,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// The store of the objects.
     pub(crate) store: StoreSettings,
+    /// Headers for browsers.
+    pub(crate) browsers: BrowserSettings,
     /// The configuration of encryption at rest; `None` for none.
     pub(crate) encryption: Option<Encryption>,
     /// The group of replicas that this one is in; `None` if it is alone.
@@ -339,6 +341,15 @@ pub(crate) struct LimitSettings {
     pub(crate) connections: OpenBounds,
     /// Of how many HTTP/2 requests the connection is ended, 0 to 0.02.
     pub(crate) goaway_chance: f64,
+}
+
+/// Headers for browsers.
+#[derive(Debug, Clone)]
+pub(crate) struct BrowserSettings {
+    /// The origins whose pages may read answers.
+    pub(crate) allowed_origins: AllowedOrigins,
+    /// The header `Strict-Transport-Security`.
+    pub(crate) strict_transport_security: Option<String>,
 }
 
 /// Steps between SIGTERM and the end.

@@ -4,6 +4,7 @@ mod admission;
 mod aggregation;
 mod audit;
 mod authorization;
+mod browsers;
 mod group;
 mod jwt;
 mod request_header;
@@ -82,6 +83,7 @@ impl SettingsReader {
             ),
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
+            browsers: self.browsers(),
             store: self.store(),
             encryption: self.encryption(),
             group: self.group(),

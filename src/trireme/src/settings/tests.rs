@@ -90,6 +90,28 @@ fn connections_are_spread_where_there_may_be_other_replicas() {
 }
 
 #[test]
+fn headers_for_browsers_are_checked() {
+    let settings = serve(
+        "trireme serve --strict-transport-security-directives=max-age=3600,includeSubDomains,preload \
+         --cors-allowed-origins=^https://ok\\.example$,//localhost(:|$)",
+        &[],
+    );
+    let browsers = settings.browsers;
+    assert_eq!(
+        browsers.strict_transport_security.as_deref(),
+        Some("max-age=3600; includeSubDomains; preload")
+    );
+    check_errors(
+        "trireme serve --strict-transport-security-directives=maxage=1 --cors-allowed-origins=example.com",
+        &[],
+        expect![[r#"
+            2 errors in the settings
+              --cors-allowed-origins: "example.com": give regular expressions, separated by commas, that pin the start of the host (^ or //) and its end ($ or :)
+              --strict-transport-security-directives: "maxage=1": give max-age=SECONDS, includeSubDomains and preload, separated by commas"#]],
+    );
+}
+
+#[test]
 fn flags_win_over_variables_over_the_file_over_defaults() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("trireme.yaml");
