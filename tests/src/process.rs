@@ -68,6 +68,21 @@ impl Process {
             .ok_or_else(|| io::Error::other("the kernel does not say how much memory the process has"))
     }
 
+    /// The time that its threads have spent on a core.
+    pub fn cpu_time(&self) -> io::Result<Duration> {
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.id()))? {
+            // A thread may end meanwhile.
+            let spent = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+            let spent = spent
+                .split_whitespace()
+                .next()
+                .and_then(|spent| spent.parse::<u64>().ok());
+            nanoseconds += spent.unwrap_or_default();
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
     /// Waits until `ready`; fails with the log if the process ends first or time runs out.
     pub fn wait_until(
         &mut self,

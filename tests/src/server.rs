@@ -221,6 +221,11 @@ impl Server {
         self.process.log()
     }
 
+    /// The time that its process has spent on a core.
+    pub fn cpu_time(&self) -> Duration {
+        self.process.cpu_time().expect("the process runs")
+    }
+
     /// The process, to signal it or to read its log.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process

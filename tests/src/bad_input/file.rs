@@ -3,7 +3,7 @@
 //! In the request line, the headers and the body of a section these stand for the case of each line: `$CASE` as it is,
 //! `$URL` percent-encoded, `$BASE64` as continue tokens are encoded; `$1`, `$2`, `$3` are its parts between ` ;; `.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -14,7 +14,12 @@ use super::{
 
 /// The template of a case whose section names a port of its own.
 const HOST: &str = "127.0.0.1";
-const ARROW: &str = "=>";
+/// Before an expectation that kube-apiserver was asked for.
+const ASKED: &str = "=>";
+/// Before an expectation that nothing but this server gave.
+const OWN: &str = "~>";
+/// Between our answer and another one of kube-apiserver.
+const DIFFERS: &str = " <> ";
 /// The column of the expectations if the cases are not longer.
 const COLUMN: usize = 60;
 
@@ -27,6 +32,7 @@ struct Section {
     headers: Vec<(String, String)>,
     user: String,
     body: Option<String>,
+    cpu_limit: Option<Duration>,
 }
 
 /// One request and the answer that it must get.
@@ -44,7 +50,40 @@ pub struct Case {
     pub request: Vec<u8>,
     /// The expected answer; `None` if it is not written yet.
     pub expected: Option<Expected>,
+    /// The answer of kube-apiserver.
+    pub reference: Reference,
+    /// The most time on a core that the server may spend on it.
+    pub cpu_limit: Option<Duration>,
     line: usize,
+}
+
+/// The answer of kube-apiserver to a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// It was not asked: the expectation is what this server answered and a person found right.
+    Unasked,
+    /// The expected one.
+    Same,
+    /// This one; docs/bad-input.md says why ours is another.
+    Other(Expected),
+}
+
+impl Reference {
+    fn of(came: &Came, expected: &Expected) -> Self {
+        match expected.error(came) {
+            None => Self::Same,
+            Some(_) => Self::Other(Expected::of(came, None)),
+        }
+    }
+
+    /// An expectation as it is written behind a case.
+    fn written(&self, expected: &Expected) -> String {
+        match self {
+            Self::Unasked => format!("{OWN} {expected}"),
+            Self::Same => format!("{ASKED} {expected}"),
+            Self::Other(theirs) => format!("{ASKED} {expected}{DIFFERS}{theirs}"),
+        }
+    }
 }
 
 /// A file of cases.
@@ -112,10 +151,27 @@ impl CaseFile {
 
     /// Writes the answers that came to the cases into the file; `came` has one for each case.
     pub fn update(&self, came: &[Came]) -> std::io::Result<()> {
+        self.rewrite(came, |case, came| {
+            let expected = Expected::of(came, case.expected.as_ref());
+            // What kube-apiserver says of another expectation has to be asked again.
+            let is_kept = case.expected.as_ref() == Some(&expected);
+            let reference = if is_kept { &case.reference } else { &Reference::Unasked };
+            reference.written(&expected)
+        })
+    }
+
+    /// Writes the answers that kube-apiserver gave beside those that are expected of this server.
+    pub fn update_reference(&self, came: &[Came]) -> std::io::Result<()> {
+        self.rewrite(came, |case, came| {
+            let expected = case.expected.clone().unwrap_or_else(|| Expected::of(came, None));
+            Reference::of(came, &expected).written(&expected)
+        })
+    }
+
+    fn rewrite(&self, came: &[Came], line: impl Fn(&Case, &Came) -> String) -> std::io::Result<()> {
         let mut lines = self.lines.clone();
         for (case, came) in self.cases.iter().zip(came) {
-            let expected = Expected::of(came, case.expected.as_ref());
-            lines[case.line] = format!("{:<COLUMN$} {ARROW} {expected}", case.text);
+            lines[case.line] = format!("{:<COLUMN$} {}", case.text, line(case, came));
         }
         fs::write(&self.path, lines.join("\n") + "\n")
     }
@@ -127,7 +183,7 @@ fn section_head(line: &str) -> Option<Section> {
     let is_category = category
         .bytes()
         .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    let is_case = request.trim_start().starts_with(ARROW);
+    let is_case = [ASKED, OWN].iter().any(|arrow| request.trim_start().starts_with(arrow));
     (is_category && !category.is_empty() && !is_case).then(|| Section {
         category: category.to_owned(),
         request: request.trim().to_owned(),
@@ -144,6 +200,7 @@ impl Section {
         match name {
             "as" => self.user = value.to_owned(),
             "body" => self.body = Some(value.to_owned()),
+            "cpu-ms" => self.cpu_limit = Some(Duration::from_millis(value.parse().ok()?)),
             _ => self.headers.push((name.to_owned(), value.to_owned())),
         }
         Some(())
@@ -157,13 +214,7 @@ impl Section {
         variables: &Variables,
         tokens: &Variables,
     ) -> Result<Case, String> {
-        let (text, expected) = match line.rsplit_once(ARROW) {
-            Some((text, expected)) => {
-                let expected = Expected::parse(expected.trim()).ok_or("what is behind => is not understood")?;
-                (text.trim_end(), Some(expected))
-            }
-            None => (line.trim_end(), None),
-        };
+        let (text, expected, reference) = parts_of(line)?;
         let holes = Holes {
             whole: expand(text, variables)?,
             parts: text
@@ -183,6 +234,8 @@ impl Section {
             method,
             request,
             expected,
+            reference,
+            cpu_limit: self.cpu_limit,
             line: index,
         })
     }
@@ -224,6 +277,22 @@ impl Section {
         out.extend_from_slice(b"\r\n");
         out.extend(body.unwrap_or_default());
         Ok((method, out))
+    }
+}
+
+/// The case of a line, its expectation, and the answer of kube-apiserver.
+fn parts_of(line: &str) -> Result<(&str, Option<Expected>, Reference), String> {
+    let parse = |text: &str| Expected::parse(text.trim()).ok_or("what is behind the arrow is not understood");
+    let Some(at) = line.rfind(ASKED).max(line.rfind(OWN)) else {
+        return Ok((line.trim_end(), None, Reference::Unasked));
+    };
+    let (text, expectation) = (line[..at].trim_end(), &line[at + ASKED.len()..]);
+    if line[at..].starts_with(OWN) {
+        return Ok((text, Some(parse(expectation)?), Reference::Unasked));
+    }
+    match expectation.split_once(DIFFERS) {
+        Some((ours, theirs)) => Ok((text, Some(parse(ours)?), Reference::Other(parse(theirs)?))),
+        None => Ok((text, Some(parse(expectation)?), Reference::Same)),
     }
 }
 
@@ -313,6 +382,26 @@ mod tests {
     fn a_list_of_one_word_is_a_case() {
         let file = parse("[a] POST /x\nbody: $CASE\n\n[null]   => 400 BadRequest\n[1]\n").expect("is understood");
         assert_eq!(file.cases.len(), 2);
+    }
+
+    #[test]
+    fn kube_apiserver_may_have_answered_too_or_otherwise() {
+        let text = "[a] GET /x\ncpu-ms: 25\n\na => 400 BadRequest | no\nb ~> 404 text\n\
+                    c => 400 BadRequest <> 500 InternalError | a\n";
+        let file = parse(text).expect("is understood");
+        let written = file.cases.iter().map(|case| {
+            let expected = case.expected.as_ref().expect("it has one");
+            case.reference.written(expected)
+        });
+        let written: Vec<String> = written.collect();
+        let expected = [
+            "=> 400 BadRequest | no",
+            "~> 404 text",
+            "=> 400 BadRequest <> 500 InternalError | a",
+        ];
+        assert_eq!(written, expected);
+        assert_eq!(file.cases[1].reference, Reference::Unasked);
+        assert_eq!(file.cases[0].cpu_limit, Some(Duration::from_millis(25)));
     }
 
     #[test]

@@ -21,11 +21,13 @@
 //! line, then cases. `file.rs` has the holes (`$CASE`, `$URL`, `$BASE64`, `$1` …), `grammar.rs` what `${…}` makes,
 //! `judge.rs` what may stand behind `=>`. A section `[category] raw` sends the case as it stands over TLS.
 //!
+//! kube-apiserver gave the answer behind `=>`, too, or the one behind `<>` that may follow; it was not asked for one behind `~>`.
+//!
 //! With `UPDATE_EXPECT=1` the files are rewritten with the answers that came.
 
 mod file;
 mod grammar;
 mod judge;
 
-pub use file::{Case, CaseFile, load_all};
+pub use file::{Case, CaseFile, Reference, load_all};
 pub use judge::{Came, Expected};
