@@ -106,7 +106,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "oidc-groups-prefix" TEXT None, "What comes before each of them";
     "oidc-signing-algs" NAMES None, "Algorithms that the tokens may be signed with; absent: RS256";
     "oidc-required-claim" CLAIMS None, "claim=value pairs that the tokens must have, separated by commas";
-    "anonymous-auth" BOOL None, "Whether requests without credentials are admitted as those of system:anonymous; else they get 401; absent: they are";
+    "anonymous-auth" BOOL None, "Whether requests without credentials are admitted as those of system:anonymous; else they get 401; absent: true";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
     "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, Node, RBAC";
     "authorization-config" FILE None, "AuthorizationConfiguration of apiserver.config.k8s.io, in place of the mode and the flags of the webhook; read again when it changes";
