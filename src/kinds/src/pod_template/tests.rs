@@ -227,6 +227,9 @@ fn privileged_containers_run_where_the_cluster_allows_them() {
     let privileged = || spec(json!({ "securityContext": { "privileged": true } }), json!({}));
     let refused = "template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
     assert_eq!(errors(privileged()), [refused]);
-    let allowed = Capabilities { allow_privileged: true };
+    let allowed = Capabilities {
+        allow_privileged: true,
+        ..Capabilities::default()
+    };
     assert!(errors_where(allowed, privileged()).is_empty());
 }

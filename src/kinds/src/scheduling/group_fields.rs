@@ -55,7 +55,7 @@ pub(super) fn is_changed(new: &Value, old: &Value, name: &str) -> bool {
 pub(super) fn drop_disabled(features: Features, fields: &mut Value, old: Option<&Value>) {
     for (feature, name) in GATED {
         let is_in_use = old.is_some_and(|old| given(old, name).is_some());
-        if !features.has(feature) && !is_in_use {
+        if !features.has(feature) && !is_in_use && given(fields, name).is_some() {
             remove(fields, name);
         }
     }

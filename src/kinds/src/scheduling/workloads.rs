@@ -16,7 +16,7 @@ use crate::{
     checks::push_invalid,
     columns,
     kind::Kind,
-    values::{items, text},
+    values::{items, set_default, text},
 };
 
 const MAX_TEMPLATES: usize = 8;
@@ -57,6 +57,10 @@ impl Strategy for Workloads {
         for (index, template) in templates.enumerate() {
             let old = old.and_then(|old| items(old, "podGroupTemplates").get(index));
             drop_disabled(self.features, template, old);
+            // Templates show their constraints also where there are none.
+            if let Some(fields) = template.as_object_mut() {
+                set_default(fields, "schedulingConstraints", Value::Null);
+            }
         }
     }
 
@@ -165,7 +169,8 @@ mod tests {
             "schedulingConstraints": { "topology": [{ "key": "" }] },
         }]));
         let made = trial(&[]).create(asked.clone()).expect("what is wrong is dropped");
-        assert_eq!(made["spec"]["podGroupTemplates"][0]["priority"], Value::Null);
+        let template = json!({ "name": "a", "schedulingPolicy": { "basic": {} }, "schedulingConstraints": null });
+        assert_eq!(made["spec"]["podGroupTemplates"], json!([template]));
         let on = [
             Feature::TopologyAwareWorkloadScheduling,
             Feature::WorkloadAwarePreemption,
