@@ -47,9 +47,9 @@ mod websocket;
 mod wire;
 
 pub use allowed_origins::AllowedOrigins;
+pub use allowed_origins::AllowedOrigins;
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
-pub use filters::browsers::AllowedOrigins;
 pub use flow_control::follow_flow_control;
 pub use health::{Health, Probes};
 pub use reviews::{Reviewers, reviews};
