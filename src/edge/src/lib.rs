@@ -47,7 +47,6 @@ mod websocket;
 mod wire;
 
 pub use allowed_origins::AllowedOrigins;
-pub use allowed_origins::AllowedOrigins;
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
 pub use flow_control::follow_flow_control;
