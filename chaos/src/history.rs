@@ -12,6 +12,7 @@
 //! | `faults.jsonl` | [`FaultRecord`] | the nemesis |
 //! | `samples.jsonl` | [`SampleRecord`] | the sampler of the replicas |
 //! | `access.jsonl` | [`AccessRecord`] | users who are no administrators |
+//! | `audit.jsonl` | [`AuditRecord`] | the reader of the replicas' audit logs, at the end |
 //!
 //! The runner is one process, so all times are [`Nanos`] of one monotonic clock and can be compared across clients.
 //! Revisions are etcd's. A resource is named by its plural, with its group if it has one: `configmaps`,
@@ -23,12 +24,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod access;
+mod audit;
 mod files;
 mod hash;
 mod run;
 
 pub use self::{
-    access::{AccessKind, AccessRecord},
+    access::{AccessKind, AccessRecord, Credential},
+    audit::AuditRecord,
     files::{HistoryError, Recorder},
     hash::payload_hash,
     run::{
@@ -48,6 +51,8 @@ pub type Hash = u64;
 pub const SECOND: Nanos = 1_000_000_000;
 /// The `replica` of requests that went through the load balancer.
 pub const BALANCER: &str = "balancer";
+/// The user as whom the clients of the load ask.
+pub const TRAFFIC_USER: &str = "admin";
 /// The prefix of names of clients that do nothing but read with `resourceVersion=0`.
 pub const CACHED_READERS: &str = "cached-";
 
@@ -70,6 +75,8 @@ pub struct History {
     pub samples: Vec<SampleRecord>,
     /// Requests of users whose permissions are known.
     pub access: Vec<AccessRecord>,
+    /// Events of the audit logs of all replicas, over all their lives.
+    pub audit: Vec<AuditRecord>,
 }
 
 /// One object, whatever holds it.
@@ -159,6 +166,10 @@ pub struct Op {
     pub seq: u64,
     /// Unique over the run. Writes carry it in the object, where [`TruthEntry::attempt`] finds it again.
     pub attempt: String,
+    /// The `Audit-ID` that it was sent with, which events about it have. Unique over the run, but for the deletions that one
+    /// request made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub audit_id: String,
     /// Its purpose.
     #[serde(default)]
     pub purpose: Purpose,

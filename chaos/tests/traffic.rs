@@ -9,7 +9,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 use trireme_chaos::checks::{Validity, check};
 use trireme_chaos::history::{History, PromisedLimits, Recorder, Run, TruthEntry, TruthRecord};
-use trireme_chaos::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, record_caches, record_the_end};
+use trireme_chaos::traffic::{
+    Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, record_audit, record_caches, record_the_end,
+};
 use trireme_chaos::truth::Truth;
 use trireme_chaos::world::{ClientRoute, World, WorldSettings};
 
@@ -47,6 +49,7 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
     traffic.ended().await.expect("no client panics");
     let newest = truth.newest().await.expect("etcd reports its revision");
     truth.end(desk, newest).await.expect("etcd has reported all changes");
+    record_audit(desk, world, &addresses).expect("the audit logs are read");
     Run {
         replicas: addresses.replica_names(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),

@@ -1,7 +1,10 @@
-//! Invariants 22 and 23: no replica allows what the policy does not, whatever happens to it, and a revoked permission is gone soon.
+//! Invariants 22 and 23: no replica allows what the policy does not, whatever happens to it, and what is revoked counts for nothing soon
+//! after: permissions and credentials.
+
+use std::collections::HashMap;
 
 use super::{Evidence, Violation, liveness::installed};
-use crate::history::{AccessKind, AccessRecord, History, Nanos};
+use crate::history::{AccessKind, AccessRecord, Credential, History, Nanos};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = privileges(history);
@@ -26,44 +29,62 @@ fn privileges(history: &History) -> Vec<Violation> {
     gained.map(violation).collect()
 }
 
-/// 23: a while after a binding was deleted no replica allows by it.
+/// 23: a while after a revocation no replica allows what it has revoked.
 fn revocations(history: &History) -> Vec<Violation> {
     let late = after_revocations(history).filter(|(_, _, record)| record.is_allowed());
     let violation = |(revoked, index, record): (Nanos, usize, &AccessRecord)| {
         let since = record.called.saturating_sub(revoked) / 1_000_000;
-        let text = format!(
-            "{} got {} at {} {since} ms after its binding was deleted",
-            record.user, record.code, record.replica
-        );
+        let (user, code, replica) = (&record.user, record.code, &record.replica);
+        let revocation = record.credential.revocation();
+        let text = format!("{user} got {code} at {replica} {since} ms after {revocation}");
         Violation::new(23, text, [Evidence::Access(index)])
     };
     late.map(violation).collect()
 }
 
-/// The answers that a revoked binding must not be found in: the time of the deletion, the place of the record, the record. A
+/// The answers that must not be those of one who may: the time of the revocation, the place of the record, the record. A
 /// replica that is cut off or stopped cannot know of it, so what overlaps a fault, or the time it may take to get over it, is no
-/// part of these; a planned stop is no such fault.
-pub(super) fn after_revocations(history: &History) -> impl Iterator<Item = (Nanos, usize, &AccessRecord)> {
+/// part of these. Planned stops and deaths of replicas are no such faults: those that run know, and those that start must.
+fn after_revocations(history: &History) -> impl Iterator<Item = (Nanos, usize, &AccessRecord)> {
     let limits = &history.run.limits;
+    let revoked: HashMap<Credential, Vec<(Nanos, Nanos)>> =
+        HashMap::from(Credential::ALL.map(|credential| (credential, revoked(history, credential))));
     let asked = of_kind(history, AccessKind::Revocable).filter(|(_, record)| {
         record.code != 0
             && !installed(history).any(|(_, fault)| {
                 let over = fault.until.saturating_add(limits.liveness);
-                !fault.planned && fault.at <= record.returned && record.called <= over
+                let is_known = fault.planned || fault.kills_replicas;
+                !is_known && fault.at <= record.returned && record.called <= over
             })
     });
-    let revoked = revoked(history);
     asked.filter_map(move |(index, record)| {
-        let of = revoked.iter().find(|(from, until)| {
+        let of = revoked.get(&record.credential)?.iter().find(|(from, until)| {
             record.called >= from.saturating_add(limits.revocation) && record.returned <= *until
         })?;
         Some((of.0, index, record))
     })
 }
 
-/// The times from which to which there surely was no binding: one that was surely made had surely been deleted.
-fn revoked(history: &History) -> Vec<(Nanos, Nanos)> {
-    let is_change = |record: &&AccessRecord| matches!(record.kind, AccessKind::Grant | AccessKind::Revoke);
+/// The number of those answers for the credential that has the fewest; 0 if one of the credentials was never good for anything.
+pub(super) fn fewest_after_revocations(history: &History) -> usize {
+    let mut counts = HashMap::from(Credential::ALL.map(|credential| (credential, 0)));
+    for (_, _, record) in after_revocations(history) {
+        *counts.entry(record.credential).or_default() += 1;
+    }
+    let was_good = |credential: Credential| {
+        of_kind(history, AccessKind::Revocable)
+            .any(|(_, record)| record.credential == credential && record.is_allowed())
+    };
+    let counts = counts.into_iter();
+    let judged = counts.map(|(credential, count)| if was_good(credential) { count } else { 0 });
+    judged.min().unwrap_or(0)
+}
+
+/// The times from which to which it surely counted for nothing: what was surely made had surely been taken away.
+fn revoked(history: &History, credential: Credential) -> Vec<(Nanos, Nanos)> {
+    let is_change = |record: &&AccessRecord| {
+        matches!(record.kind, AccessKind::Grant | AccessKind::Revoke) && record.credential == credential
+    };
     let mut changes: Vec<&AccessRecord> = history.access.iter().filter(is_change).collect();
     changes.sort_by_key(|record| record.called);
     let nexts = changes.iter().skip(2).map(|next| next.called).chain([Nanos::MAX]);

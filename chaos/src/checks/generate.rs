@@ -2,6 +2,7 @@
 //! conflicts, hops, compactions and restarts that a real run has. What the checkers say of one must be nothing.
 
 mod access;
+mod audit;
 mod reads;
 mod streams;
 mod system;
@@ -14,6 +15,8 @@ use crate::history::{
     BALANCER, CacheRecord, FaultRecord, History, Key, ListedItem, Nanos, Op, Outcome, PromisedLimits, Purpose,
     RecordedPage, RecordedVerb, Revision, Run, SECOND, TruthEntry, TruthRecord,
 };
+
+pub(super) use self::audit::audit;
 
 pub(crate) const MS: Nanos = SECOND / 1000;
 pub(crate) const WARM: Nanos = SECOND;
@@ -68,6 +71,7 @@ pub(crate) fn generate(seed: u64) -> History {
     world.samples();
     world.access();
     world.tell_the_truth();
+    audit(&mut world.history);
     world.history
 }
 
@@ -118,6 +122,7 @@ impl GeneratedWorld {
             until: FAULT.1,
             observed: true,
             planned: self.planned,
+            kills_replicas: !self.planned,
             deposes: !self.planned,
             unready: vec![VICTIM.to_owned()],
             ..FaultRecord::default()
@@ -177,6 +182,7 @@ impl GeneratedWorld {
             client: format!("client-{}", pending.client),
             seq: self.seq,
             attempt: format!("attempt-{}", self.seq),
+            audit_id: format!("attempt-{}", self.seq),
             purpose: Purpose::Traffic,
             called: pending.called,
             returned: pending.returned,

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use super::{
     INVARIANTS, Ledger,
-    access::{after_revocations, of_kind},
+    access::{fewest_after_revocations, of_kind},
+    audit::acknowledged,
     liveness::{heals, installed, replica_samples},
     promise,
 };
@@ -70,7 +71,8 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         22 => of_kind(history, AccessKind::Forbidden)
             .filter(|(_, record)| record.code != 0)
             .count(),
-        23 => after_revocations(history).count(),
+        23 => fewest_after_revocations(history),
+        24 => acknowledged(history).count().min(history.audit.len()),
         27 => replica_samples(history)
             .filter(|(_, sample)| sample.ready == Some(true))
             .count(),

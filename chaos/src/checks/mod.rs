@@ -9,7 +9,8 @@
 //!                │                                ├─ times       30
 //!                ├─ observations  9              ├─ opinion     5 8, by another project's algorithm
 //!                ├─ streams       10 … 15        ├─ answers     31
-//!                                                └─ access      22 23
+//!                                                ├─ access      22 23
+//!                                                └─ audit       24
 //! ```
 //! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a
 //! search. What an unknown outcome means is decided by etcd's own history: the write is there or it is not. Where that
@@ -20,6 +21,7 @@
 
 mod access;
 mod answers;
+mod audit;
 mod fencing;
 mod inputs;
 mod ledger;
@@ -51,7 +53,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// The invariants: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 27] = [
+pub const INVARIANTS: [(u8, &str); 28] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -72,7 +74,8 @@ pub const INVARIANTS: [(u8, &str); 27] = [
     (18, "a duty's write takes effect once, and leases change hands in order"),
     (21, "everything works again soon after a heal"),
     (22, "no client is allowed what the policy does not allow"),
-    (23, "a revoked permission is gone within a second"),
+    (23, "a revoked permission or credential is gone within a second"),
+    (24, "an acknowledged write is in an audit log, under its user"),
     (27, "/readyz is true"),
     (28, "a planned stop loses nothing"),
     (29, "resources are bounded"),
@@ -168,6 +171,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(opinion::check(&ledger));
     violations.extend(answers::check(history));
     violations.extend(access::check(history));
+    violations.extend(audit::check(history));
     violations.extend(webhooks::check(history));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);

@@ -1,17 +1,18 @@
 //! Every checker is able to fail: a valid history, one planted violation, and that number alone is reported.
 
 mod access;
+mod audit;
 mod plants;
 mod secrets;
 mod webhooks;
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{Validity, check, generate::generate};
+use super::{Validity, check, generate, generate::generate};
 use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
 
 fn all() -> impl Iterator<Item = &'static plants::Plant> {
-    let more = access::PLANTS.iter().chain(webhooks::PLANTS);
+    let more = access::PLANTS.iter().chain(audit::PLANTS).chain(webhooks::PLANTS);
     plants::PLANTS.iter().chain(more)
 }
 
@@ -79,6 +80,9 @@ fn every_planted_violation_is_found_and_nothing_else() {
             let mut history = history.clone();
             let mut rng = StdRng::seed_from_u64(seed);
             (plant.plant)(&mut history, &mut rng);
+            if plant.invariant != 24 {
+                generate::audit(&mut history);
+            }
             let verdict = check(&history);
             let alone = verdict
                 .violations
@@ -119,6 +123,7 @@ fn evidence_leads_to_the_records() {
     let mut history = generate(4);
     let op = secrets::PlantedSecret::new(&history, 0).create().op;
     history.ops.push(op.clone());
+    generate::audit(&mut history);
     let verdict = check(&history);
     let [violation] = verdict.violations.as_slice() else {
         panic!("{verdict:?}")

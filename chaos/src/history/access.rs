@@ -12,12 +12,55 @@ pub enum AccessKind {
     Permitted,
     /// The same, and the user does not have the permission.
     Forbidden,
-    /// Of the user whose binding comes and goes.
+    /// Of a user whose permission or credential comes and goes.
     Revocable,
-    /// The administrator makes that binding.
+    /// The administrator makes what that depends on.
     Grant,
-    /// The administrator deletes that binding.
+    /// The administrator takes that away.
     Revoke,
+}
+
+/// The thing that a permission comes and goes with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Credential {
+    /// A ClusterRoleBinding of the user.
+    #[default]
+    Binding,
+    /// The ServiceAccount of a token.
+    ServiceAccount,
+    /// The Secret that a token is bound to.
+    Secret,
+    /// The Pod that a token is bound to.
+    Pod,
+    /// A line of `--token-auth-file`.
+    StaticToken,
+    /// A certificate in `--client-ca-file`.
+    ClientCa,
+}
+
+impl Credential {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Binding,
+        Self::ServiceAccount,
+        Self::Secret,
+        Self::Pod,
+        Self::StaticToken,
+        Self::ClientCa,
+    ];
+
+    /// Its revocation, in words.
+    pub fn revocation(self) -> &'static str {
+        match self {
+            Self::Binding => "its binding was deleted",
+            Self::ServiceAccount => "its ServiceAccount was deleted",
+            Self::Secret => "the Secret that its token is bound to was deleted",
+            Self::Pod => "the Pod that its token is bound to was deleted",
+            Self::StaticToken => "its token was taken out of its file",
+            Self::ClientCa => "the CA of its certificate was taken out of its file",
+        }
+    }
 }
 
 /// One request and its answer.
@@ -25,6 +68,9 @@ pub enum AccessKind {
 pub struct AccessRecord {
     /// Which request it is.
     pub kind: AccessKind,
+    /// Of what comes and goes.
+    #[serde(default)]
+    pub credential: Credential,
     /// The user.
     pub user: String,
     /// The address it was sent to, or [`super::BALANCER`].

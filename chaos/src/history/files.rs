@@ -9,7 +9,9 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{AccessRecord, CacheRecord, FaultRecord, History, Op, Run, SampleRecord, TruthRecord, WatchRecord};
+use super::{
+    AccessRecord, AuditRecord, CacheRecord, FaultRecord, History, Op, Run, SampleRecord, TruthRecord, WatchRecord,
+};
 
 const RUN: &str = "run.json";
 const OPS: &str = "ops.jsonl";
@@ -19,6 +21,7 @@ const TRUTH: &str = "truth.jsonl";
 const FAULTS: &str = "faults.jsonl";
 const SAMPLES: &str = "samples.jsonl";
 const ACCESS: &str = "access.jsonl";
+const AUDIT: &str = "audit.jsonl";
 
 /// The reason that a history could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,7 @@ pub struct Recorder {
     faults: HistoryFile,
     samples: HistoryFile,
     access: HistoryFile,
+    audit: HistoryFile,
 }
 
 impl Recorder {
@@ -68,6 +72,7 @@ impl Recorder {
             faults: lines(FAULTS)?,
             samples: lines(SAMPLES)?,
             access: lines(ACCESS)?,
+            audit: lines(AUDIT)?,
         })
     }
 
@@ -117,6 +122,11 @@ impl Recorder {
         self.access.append(record);
     }
 
+    /// Records an event of an audit log.
+    pub fn audit(&self, record: &AuditRecord) {
+        self.audit.append(record);
+    }
+
     /// Writes out what is still held back.
     ///
     /// # Errors
@@ -130,6 +140,7 @@ impl Recorder {
             self.faults,
             self.samples,
             self.access,
+            self.audit,
         ];
         all.into_iter().try_for_each(HistoryFile::finish)
     }
@@ -191,6 +202,7 @@ impl History {
             faults: read_lines(dir.join(FAULTS))?,
             samples: read_lines(dir.join(SAMPLES))?,
             access: read_lines(dir.join(ACCESS))?,
+            audit: read_lines(dir.join(AUDIT))?,
         })
     }
 
@@ -208,6 +220,7 @@ impl History {
         self.faults.iter().for_each(|record| recorder.fault(record));
         self.samples.iter().for_each(|record| recorder.sample(record));
         self.access.iter().for_each(|record| recorder.access(record));
+        self.audit.iter().for_each(|record| recorder.audit(record));
         recorder.finish()
     }
 }

@@ -47,7 +47,7 @@ pub struct PromisedLimits {
     pub ready_probe: Nanos,
     /// The time limit of a request during a planned stop (28).
     pub planned_request: Nanos,
-    /// After a binding was deleted, how long a replica may go by it (23).
+    /// After a permission or a credential was revoked, how long a replica may go by it (23).
     pub revocation: Nanos,
     /// The most memory of a replica, bytes (29); 0 for no limit.
     pub rss_budget: u64,
@@ -138,6 +138,9 @@ pub struct FaultRecord {
     /// A planned stop (SIGTERM): nothing may fail meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub planned: bool,
+    /// Replicas are killed and started again, and nothing else is done: those that run know what happens meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kills_replicas: bool,
     /// Replicas that cannot serve while it lasts and must say so, if they can say anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::experiments::Experiment;
 use crate::faults::{Active, Fault, InstallVerdict, WrongClock};
 use crate::history::{FaultRecord, FaultResult, PromisedLimits, Recorder, Run};
-use crate::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, record_caches, record_the_end};
+use crate::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, record_audit, record_caches, record_the_end};
 use crate::truth::Truth;
 use crate::world::{World, WorldSettings};
 
@@ -131,6 +131,7 @@ async fn under_load(
     // The servers have gone on writing what is theirs, and caches may know of it.
     let newest = truth.newest().await.ok_or("etcd does not report its revision")?;
     truth.end(desk, newest).await?;
+    record_audit(desk, world, &addresses)?;
     harmed
 }
 
@@ -171,6 +172,10 @@ async fn harm(
         planned: matches!(
             fault,
             Fault::RollingRestart { .. } | Fault::WallClock(WrongClock::BeforeCertificates)
+        ),
+        kills_replicas: matches!(
+            fault,
+            Fault::KillReplica | Fault::KillLeader | Fault::KillAllButOne | Fault::KillAllReplicas
         ),
         times_only: matches!(fault, Fault::WallClock(wrong) if WrongClock::JUMPS.contains(wrong)),
         read_only: matches!(fault, Fault::NoSpace),

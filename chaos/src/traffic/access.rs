@@ -13,7 +13,7 @@ use super::desk::{Desk, Phase};
 use super::insist;
 use super::objects::NAMESPACES;
 use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
-use crate::history::{AccessKind, AccessRecord};
+use crate::history::{AccessKind, AccessRecord, Credential};
 use crate::world::{ACCESS_USERS, REVOCABLE, access_token};
 
 const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -133,22 +133,34 @@ fn bound(name: &str, role: &str, users: &[&str]) -> Value {
 }
 
 /// One who asks and records.
-struct AccessClient {
+pub(super) struct AccessClient {
     desk: Desk,
     user: String,
+    pub(super) credential: Credential,
     caller: HttpCaller,
 }
 
 impl AccessClient {
-    fn new(desk: &Desk, user: &str, address: &Address) -> Self {
+    pub(super) fn new(desk: &Desk, user: &str, address: &Address) -> Self {
         Self {
             desk: desk.clone(),
             user: user.to_owned(),
+            credential: Credential::Binding,
             caller: HttpCaller::new(address.clone(), Protocol::Http1),
         }
     }
 
-    async fn ask(&mut self, kind: AccessKind, call: &Call) -> u16 {
+    /// What comes and goes is another credential.
+    pub(super) fn with(self, credential: Credential) -> Self {
+        Self { credential, ..self }
+    }
+
+    /// Shows this token from now on, over the connection that is there.
+    pub(super) fn use_token(&mut self, token: &str) {
+        self.caller.address = self.caller.address.with_token(token);
+    }
+
+    pub(super) async fn ask(&mut self, kind: AccessKind, call: &Call) -> u16 {
         let called = self.desk.now();
         let code = match self.caller.call(call).await {
             HttpReply::Answer { code, .. } => code,
@@ -156,6 +168,7 @@ impl AccessClient {
         };
         self.desk.recorder.access(&AccessRecord {
             kind,
+            credential: self.credential,
             user: self.user.clone(),
             replica: self.caller.address.name.clone(),
             request: format!("{} {}", call.method, call.path),
@@ -215,7 +228,7 @@ pub(crate) async fn grant_and_revoke(desk: Desk, balancer: Address) {
     }
 }
 
-fn paced(pace: Duration) -> tokio::time::Interval {
+pub(super) fn paced(pace: Duration) -> tokio::time::Interval {
     let mut ticks = interval(pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks

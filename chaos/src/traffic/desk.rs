@@ -198,7 +198,8 @@ impl Asker {
     }
 
     /// The same for a request whose effects are recorded one by one.
-    pub(crate) async fn ask_unrecorded(&mut self, asked: Asked) -> (Op, Answered) {
+    pub(crate) async fn ask_unrecorded(&mut self, mut asked: Asked) -> (Op, Answered) {
+        asked.call.audit_id = Some(asked.attempt.clone());
         let called = self.desk.now();
         let reply = self.caller.call(&asked.call).await;
         let returned = self.desk.now();
@@ -221,6 +222,7 @@ impl Asker {
         Op {
             client: self.name.clone(),
             seq: self.seq,
+            audit_id: asked.attempt.clone(),
             attempt: asked.attempt,
             purpose: self.purpose,
             called,

@@ -7,6 +7,7 @@
 //!  candidates ── 3, one election by a Lease ─────────────► balancer
 //!  readers ───── of what is in memory only ────────────► both
 //!  users ─────── who are no administrators ──────────────► replicas      one record a request
+//!  holders ───── of credentials that come and go ────────► replicas      one record a request
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
 //!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
 //! ```
@@ -14,9 +15,11 @@
 //! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
 
 mod access;
+mod audit;
 mod cached;
 mod candidate;
 mod client;
+mod credentials;
 mod desk;
 mod finale;
 mod follower;
@@ -38,12 +41,14 @@ use trireme_http::client::Method;
 use crate::history::{BALANCER, CACHED_READERS, Purpose};
 use crate::world::{ADMIN_TOKEN, ClientRoute, World, WorldError};
 use client::TrafficClient;
+use credentials::CredentialIssuer;
 use desk::Asker;
 use follower::{Manner, WatchFollower};
 use objects::{COLOURS, NAMESPACES, ObjectPath, Resource};
 use plan::{Plan, Scope};
 use wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 
+pub use audit::record_audit;
 pub use desk::{Desk, Phase};
 pub use finale::{record_caches, record_the_end};
 pub(crate) use objects::{ATTEMPT, COUNT};
@@ -67,6 +72,8 @@ pub const INTERNAL: &[&str] = &[
     "/registry/services/",
     "/registry/endpointslices/",
     "/registry/serviceaccounts/",
+    "/registry/secrets/access/",
+    "/registry/pods/access/",
     "/registry/clusterroles/",
     "/registry/clusterrolebindings/",
     "/registry/roles/",
@@ -82,6 +89,7 @@ pub const INTERNAL: &[&str] = &[
     "/registry/configmaps/kube-public/",
     "/registry/configmaps/kube-node-lease/",
     "/registry/configmaps/default/",
+    "/registry/configmaps/access/kube-root-ca.crt",
     "/registry/configmaps/chaos-a/kube-root-ca.crt",
     "/registry/configmaps/chaos-b/kube-root-ca.crt",
     "/trireme/",
@@ -165,6 +173,7 @@ impl Traffic {
             insist(async || created(&caller.call(&call).await)).await?;
         }
         access::prepare(&mut caller).await?;
+        credentials::prepare(&mut caller).await?;
         let mut asker = Asker::new(
             desk.clone(),
             "setup".to_owned(),
@@ -226,6 +235,21 @@ impl Traffic {
             writers.spawn(access::revocable(desk.clone(), address.clone()));
         }
         writers.spawn(access::grant_and_revoke(desk.clone(), addresses.balancer.clone()));
+        let issuers = CredentialIssuer::all(desk, world, &addresses.balancer);
+        for address in &addresses.replicas {
+            let given = issuers
+                .iter()
+                .map(|(issuer, tokens)| (issuer.credential(), tokens.clone()));
+            writers.spawn(credentials::hold(
+                desk.clone(),
+                world.clone(),
+                address.clone(),
+                given.collect(),
+            ));
+        }
+        for (issuer, _) in issuers {
+            writers.spawn(issuer.run());
+        }
         Self { writers, watchers }
     }
 

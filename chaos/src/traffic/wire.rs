@@ -10,10 +10,12 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout, timeout_at};
 use trireme_http::client::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use trireme_http::client::{
-    ClientError, ClientTls, Connection, ConnectionSettings, Endpoint, HeaderValue, IncomingBody, Method, OutboundBody,
-    Protocols, Request, Response, StatusCode, TlsOptions, Trust,
+    ClientError, ClientIdentity, ClientTls, Connection, ConnectionSettings, Endpoint, HeaderValue, IncomingBody,
+    Method, OutboundBody, Protocols, Request, Response, StatusCode, TlsOptions, Trust,
 };
 
+/// The id of a request in audit logs.
+const AUDIT_ID: &str = "audit-id";
 /// The time limit of a whole answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The most fresh connections for a request that was surely not sent.
@@ -36,7 +38,9 @@ pub(crate) struct Address {
     /// The name in a history.
     pub(crate) name: String,
     endpoint: Endpoint,
-    authorization: HeaderValue,
+    ca_pem: Arc<[u8]>,
+    /// `None` for a client that shows a certificate.
+    authorization: Option<HeaderValue>,
     tls: Arc<ClientTls>,
     receive_buffer_bytes: Option<u32>,
 }
@@ -45,30 +49,32 @@ impl Address {
     /// `authority` is `host:port`; `ca_pem` signed its certificate.
     pub(crate) fn new(name: &str, authority: &str, ca_pem: &[u8], token: &str) -> Result<Self, String> {
         let endpoint = Endpoint::parse(&format!("https://{authority}")).map_err(|error| error.to_string())?;
-        let tls = ClientTls::new(&TlsOptions {
-            trust: Trust::Ca(ca_pem.to_vec()),
-            ..TlsOptions::default()
-        });
-        let mut authorization = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|error| error.to_string())?;
-        authorization.set_sensitive(true);
         Ok(Self {
             name: name.to_owned(),
             endpoint,
-            authorization,
-            tls: tls.map_err(|error| error.to_string())?,
+            ca_pem: ca_pem.into(),
+            authorization: Some(bearer(token)?),
+            tls: tls(ca_pem, None)?,
             receive_buffer_bytes: None,
         })
     }
 
     /// The same address, for the user of another token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
-        let mut authorization =
-            HeaderValue::from_str(&format!("Bearer {token}")).expect("tokens of a world are letters");
-        authorization.set_sensitive(true);
+        let authorization = bearer(token).expect("tokens are letters, digits and points");
         Self {
-            authorization,
+            authorization: Some(authorization),
             ..self.clone()
         }
+    }
+
+    /// The same address, for the user of a client certificate.
+    pub(crate) fn with_identity(&self, identity: ClientIdentity) -> Result<Self, String> {
+        Ok(Self {
+            authorization: None,
+            tls: tls(&self.ca_pem, Some(identity))?,
+            ..self.clone()
+        })
     }
 
     /// The same address, for a reader whose kernel holds so little for it that the server notices how slow it is.
@@ -94,6 +100,21 @@ impl Address {
     }
 }
 
+fn bearer(token: &str) -> Result<HeaderValue, String> {
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|error| error.to_string())?;
+    authorization.set_sensitive(true);
+    Ok(authorization)
+}
+
+fn tls(ca_pem: &[u8], identity: Option<ClientIdentity>) -> Result<Arc<ClientTls>, String> {
+    let options = TlsOptions {
+        trust: Trust::Ca(ca_pem.to_vec()),
+        identity,
+        ..TlsOptions::default()
+    };
+    ClientTls::new(&options).map_err(|error| error.to_string())
+}
+
 /// A request that can be sent again.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -101,6 +122,8 @@ pub(crate) struct Call {
     /// Path and query.
     pub(crate) path: String,
     pub(crate) body: Option<(&'static str, Bytes)>,
+    /// The `Audit-ID`; the server makes one up for `None`.
+    pub(crate) audit_id: Option<String>,
 }
 
 impl Call {
@@ -110,6 +133,7 @@ impl Call {
             method: Method::GET,
             path: path.into(),
             body: None,
+            audit_id: None,
         }
     }
 
@@ -124,6 +148,7 @@ impl Call {
             method,
             path: path.into(),
             body: Some((media, body.into())),
+            audit_id: None,
         }
     }
 }
@@ -232,8 +257,15 @@ impl HttpCaller {
             .method(call.method.clone())
             .uri(&call.path)
             .header(ACCEPT, "application/json")
-            .header(USER_AGENT, "trireme-chaos")
-            .header(AUTHORIZATION, self.address.authorization.clone());
+            .header(USER_AGENT, "trireme-chaos");
+        let builder = match &self.address.authorization {
+            Some(authorization) => builder.header(AUTHORIZATION, authorization.clone()),
+            None => builder,
+        };
+        let builder = match &call.audit_id {
+            Some(id) => builder.header(AUDIT_ID, id),
+            None => builder,
+        };
         match &call.body {
             Some((media, body)) => builder.header(CONTENT_TYPE, *media).body(body.clone().into()),
             None => builder.body(OutboundBody::empty()),

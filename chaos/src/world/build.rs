@@ -7,6 +7,7 @@ use trireme_tests::ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::balancer::Balancer;
+use super::credentials::CredentialFiles;
 use super::links::{LinkId, Links};
 use super::pki::WorldPki;
 use super::replica::{PeerPort, Surroundings, WorldReplica};
@@ -61,6 +62,7 @@ impl World {
         let run_dir = RunDir::make(settings.dir.as_deref())?;
         let (dir, logs) = (run_dir.path().to_owned(), run_dir.logs());
         let pki = WorldPki::make(&dir.join("pki"), settings.young_certificates)?;
+        let credentials = CredentialFiles::make(dir.join("credentials"))?;
         let probe = Probe::new(pki.ca_pem())?;
         let etcd = etcd::prepare(settings.etcd_members, &dir, &logs, &settings.etcd_flags)?;
         let mut links = Links::on_the_loopback(settings.seed, settings.replicas);
@@ -69,7 +71,14 @@ impl World {
             true => Some(WallClocks::make(dir.join("clocks"), settings.replicas)?),
             false => None,
         };
-        let replicas = replicas(&settings, &pki, wall_clocks.as_ref(), &run_dir, &members, &mut links)?;
+        let replicas = replicas(
+            &settings,
+            (&pki, &credentials),
+            wall_clocks.as_ref(),
+            &run_dir,
+            &members,
+            &mut links,
+        )?;
         let backends: Vec<SocketAddr> = replicas.iter().map(|replica| replica.linked).collect();
         let ca = WorldAuthority {
             pem: pki.ca_pem().to_owned(),
@@ -84,6 +93,7 @@ impl World {
             links,
             _project: None,
             ca,
+            credentials,
             probe,
             settings,
             dir: run_dir,
@@ -119,7 +129,7 @@ pub(super) fn check_programs() -> Result<(), WorldError> {
 
 fn replicas(
     settings: &WorldSettings,
-    pki: &WorldPki,
+    (pki, credentials): (&WorldPki, &CredentialFiles),
     wall_clocks: Option<&WallClocks>,
     dir: &RunDir,
     members: &[SocketAddr],
@@ -135,6 +145,7 @@ fn replicas(
         let around = Surroundings {
             settings,
             pki,
+            credentials,
             wall_clocks,
             dir: dir.path(),
             logs: &logs,

@@ -19,6 +19,7 @@ mod balancer;
 mod build;
 mod compose;
 mod container;
+mod credentials;
 mod error;
 mod etcd;
 mod facts;
@@ -46,12 +47,14 @@ use replica::WorldReplica;
 use run_dir::RunDir;
 use wall_clock::WallClocks;
 
+pub use credentials::{
+    ACCESS_USERS, ADMIN_TOKEN, ClientCertificate, CredentialFiles, REVOCABLE, USER_TOKEN, access_token,
+};
 pub use error::WorldError;
 pub use etcd::EtcdStatus;
 pub use facts::PartVitals;
 pub(crate) use facts::{FENCES, total};
 pub use links::LinkId;
-pub use pki::{ACCESS_USERS, ADMIN_TOKEN, REVOCABLE, USER_TOKEN, access_token};
 pub use probe::Probe;
 pub use settings::{Proxied, WorldSettings, WorldTarget};
 pub use wall_clock::WallClock;
@@ -100,6 +103,7 @@ pub struct World {
     /// The Compose project of the containers, if there are any.
     _project: Option<Project>,
     ca: WorldAuthority,
+    credentials: CredentialFiles,
     probe: Probe,
     settings: WorldSettings,
     dir: RunDir,
@@ -178,6 +182,19 @@ impl World {
     /// If there is no such replica.
     pub fn data_dir(&self, replica: usize) -> Result<&Path, WorldError> {
         Ok(&self.replica(replica)?.data_dir)
+    }
+
+    /// The `--audit-log-path` of a replica; rotated logs lie beside it.
+    ///
+    /// # Errors
+    /// If there is no such replica.
+    pub fn audit_log(&self, replica: usize) -> Result<PathBuf, WorldError> {
+        Ok(self.data_dir(replica)?.join(replica::AUDIT_LOG))
+    }
+
+    /// The files by which all replicas know users.
+    pub fn credentials(&self) -> &CredentialFiles {
+        &self.credentials
     }
 
     /// The settings that this world was built from.

@@ -1,4 +1,4 @@
-//! Certificates and tokens of a world: one CA for everything.
+//! Certificates and keys of a world: one CA for all servers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,34 +12,7 @@ use rcgen::{
 
 use super::WorldError;
 
-/// Token of the user `admin` in the group `system:masters`.
-pub const ADMIN_TOKEN: &str = "admin-token";
-/// Token of the user `alice` in the group `dev`, who may nothing but what the test gives her.
-pub const USER_TOKEN: &str = "user-token";
-/// The number of users `access-0`, `access-1`, …, who may what the test gives them.
-pub const ACCESS_USERS: usize = 20;
-/// The user whose permission comes and goes.
-pub const REVOCABLE: &str = "access-revocable";
-
-/// The token of one of these users.
-pub fn access_token(user: &str) -> String {
-    format!("{user}-token")
-}
-
-/// A token file with all of them.
-pub(super) fn token_file() -> String {
-    let named = [
-        (ADMIN_TOKEN, "admin", "\"system:masters\""),
-        (USER_TOKEN, "alice", "dev"),
-    ];
-    let line = |token: &str, user: &str, groups: &str| format!("{token},{user},{user}-uid,{groups}\n");
-    let numbered = (0..ACCESS_USERS).map(|user| format!("access-{user}"));
-    let access = numbered.chain([REVOCABLE.to_owned()]);
-    let mut file: String = named.map(|(token, user, groups)| line(token, user, groups)).concat();
-    file.extend(access.map(|user| line(&access_token(&user), &user, "access")));
-    file
-}
-
+const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 /// The time before now at which young certificates begin.
 const BACKDATED: Duration = Duration::from_secs(3600);
 /// Their lifetime.
@@ -63,7 +36,7 @@ pub(super) struct Pair {
 }
 
 impl WorldPki {
-    /// Makes the CA and the token file in `dir`. Young certificates begin like those of `trireme pki init`, others long ago.
+    /// Makes the CA and the key of service accounts in `dir`. Young certificates begin like those of `trireme pki init`, others long ago.
     pub(super) fn make(dir: &Path, young: bool) -> Result<Self, WorldError> {
         let now = SystemTime::now();
         let life = young.then(|| (now - BACKDATED, now + LIFE));
@@ -82,7 +55,7 @@ impl WorldPki {
             issuer: Issuer::new(params, key),
         };
         pki.write("ca.crt", &pki.ca_pem)?;
-        pki.write("tokens.csv", &token_file())?;
+        pki.write(SERVICE_ACCOUNT_KEY, &KeyPair::generate()?.serialize_pem())?;
         Ok(pki)
     }
 
@@ -94,8 +67,9 @@ impl WorldPki {
         &self.ca_pem
     }
 
-    pub(super) fn tokens_file(&self) -> PathBuf {
-        self.dir.join("tokens.csv")
+    /// The key that all replicas sign tokens of service accounts with.
+    pub(super) fn service_account_key_file(&self) -> PathBuf {
+        self.dir.join(SERVICE_ACCOUNT_KEY)
     }
 
     /// A certificate that a replica shows to clients.

@@ -12,7 +12,7 @@ use trireme_http::client::{
 };
 
 use super::WorldError;
-use super::pki::ADMIN_TOKEN;
+use super::credentials::ADMIN_TOKEN;
 
 /// Asks as the administrator.
 #[derive(Clone)]

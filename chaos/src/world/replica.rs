@@ -4,11 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::WorldError;
+use super::credentials::CredentialFiles;
 use super::pki::WorldPki;
 use super::process::{Process, Recipe};
 use super::settings::WorldSettings;
 use super::wall_clock::WallClocks;
 
+/// The audit log in the data directory of a replica; rotated ones lie beside it.
+pub(super) const AUDIT_LOG: &str = "audit.log";
 /// The group's name in certificates.
 const GROUP: &str = "trireme";
 /// The time for which a replica goes on serving after SIGTERM: longer than the load balancer takes to find it not ready.
@@ -29,6 +32,7 @@ pub(super) struct WorldReplica {
 pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a WorldSettings,
     pub(super) pki: &'a WorldPki,
+    pub(super) credentials: &'a CredentialFiles,
     /// If they can be set.
     pub(super) wall_clocks: Option<&'a WallClocks>,
     pub(super) dir: &'a Path,
@@ -64,7 +68,14 @@ pub(super) fn prepare(
         .arg("--bind-address=127.0.0.1")
         .arg(format!("--secure-port={}", secure.port()))
         .arg(format!("--data-dir={}", data_dir.display()))
-        .arg(format!("--token-auth-file={}", around.pki.tokens_file().display()))
+        .args(CredentialFiles::flags(
+            around.credentials.dir(),
+            &data_dir.join(AUDIT_LOG),
+        ))
+        .arg(format!(
+            "--service-account-signing-key-file={}",
+            around.pki.service_account_key_file().display()
+        ))
         .arg(format!("--tls-cert-file={}", serving.certificate.display()))
         .arg(format!("--tls-private-key-file={}", serving.key.display()))
         .arg(format!("--etcd-servers={}", etcd.join(",")))

@@ -58,6 +58,7 @@ impl PlantedSecret {
             client: "planted".to_owned(),
             seq: revision,
             attempt: attempt.to_owned(),
+            audit_id: attempt.to_owned(),
             purpose: Purpose::Probe,
             // Reads come after the moment, when all clients know what was written then.
             called: if read { at + 60 * MS } else { at - 50 * MS },

@@ -26,9 +26,9 @@ use plan::NetworkPlan;
 use super::balancer::Balancer;
 use super::build::check_programs;
 use super::container::{Container, Engine};
+use super::credentials::CredentialFiles;
 use super::etcd::Member;
 use super::links::{LinkId, Links};
-use super::pki::token_file;
 use super::process::Process;
 use super::replica::WorldReplica;
 use super::run_dir::RunDir;
@@ -52,11 +52,12 @@ pub(super) async fn prepare(settings: WorldSettings) -> Result<World, WorldError
     let plan = NetworkPlan::choose(rand::random())?;
     let mut links = Links::at_the_gateway(settings.seed, plan.gateway(), plan.diallers(REPLICAS));
     let linked = linked(&settings, &plan, &mut links)?;
+    let credentials = CredentialFiles::make(dir.path().join("credentials"))?;
     let overrides = Overrides {
         plan,
         replicas: REPLICAS,
         members: MEMBERS,
-        tokens: dir.write("tokens.csv", &token_file())?,
+        credentials: credentials.dir().to_owned(),
         server_flags: &settings.server_flags,
         etcd_flags: &settings.etcd_flags,
         ways_to_etcd: ways_to_etcd(&settings, &plan, &mut links)?,
@@ -85,6 +86,7 @@ pub(super) async fn prepare(settings: WorldSettings) -> Result<World, WorldError
         links,
         probe: Probe::new(&ca.pem)?,
         ca,
+        credentials,
         settings,
         _project: Some(project),
         dir,

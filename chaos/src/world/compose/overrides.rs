@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::super::credentials::CredentialFiles;
+use super::super::replica::AUDIT_LOG;
 use super::plan::NetworkPlan;
 
 /// The services that a world has, by its indexes. Prometheus and Grafana are left out: nothing asks them.
@@ -23,7 +25,8 @@ pub(super) fn member(index: usize) -> String {
 }
 
 /// The paths of files within the containers.
-const TOKENS: &str = "/chaos/tokens.csv";
+const CREDENTIALS: &str = "/chaos";
+const DATA_DIR: &str = "/var/lib/trireme";
 const BALANCER_CONFIGURATION: &str = "/etc/trireme/haproxy.cfg";
 
 /// The differences from a deployment.
@@ -32,8 +35,8 @@ pub(super) struct Overrides<'a> {
     pub(super) plan: NetworkPlan,
     pub(super) replicas: usize,
     pub(super) members: usize,
-    /// The file of the administrator's token.
-    pub(super) tokens: PathBuf,
+    /// The directory of the files by which replicas know users.
+    pub(super) credentials: PathBuf,
     pub(super) server_flags: &'a [String],
     pub(super) etcd_flags: &'a [String],
     /// The addresses at which each replica reaches each member of etcd, if not at its own.
@@ -82,7 +85,9 @@ impl Overrides<'_> {
     }
 
     fn replica(&self, index: usize) -> Value {
-        let mut command = vec!["serve".to_owned(), format!("--token-auth-file={TOKENS}")];
+        let mut command = vec!["serve".to_owned()];
+        let audit_log = Path::new(DATA_DIR).join(AUDIT_LOG);
+        command.extend(CredentialFiles::flags(Path::new(CREDENTIALS), &audit_log));
         command.extend_from_slice(self.server_flags);
         // The experiment starts everything itself and in order, which Compose would wait for in vain.
         let mut awaited = BTreeMap::from([(PKI.to_owned(), json!({"condition": "service_started"}))]);
@@ -96,7 +101,7 @@ impl Overrides<'_> {
                 "default": {"ipv4_address": self.plan.replica(index)},
                 "store": {"ipv4_address": self.plan.replica_at_store(index)},
             },
-            "volumes": [format!("{}:{TOKENS}:ro", self.tokens.display())],
+            "volumes": [format!("{}:{CREDENTIALS}:ro", self.credentials.display())],
         })
     }
 
@@ -158,7 +163,7 @@ mod tests {
             plan: NetworkPlan::choose(7).unwrap(),
             replicas: 3,
             members: 3,
-            tokens: "/run/a$b/tokens.csv".into(),
+            credentials: "/run/a$b/credentials".into(),
             server_flags: flags,
             etcd_flags: flags,
             ways_to_etcd: None,
@@ -194,11 +199,18 @@ mod tests {
         assert_eq!(replica["environment"], json!({}));
         assert_eq!(
             replica["command"],
-            json!(["serve", "--token-auth-file=/chaos/tokens.csv"])
+            json!([
+                "serve",
+                "--token-auth-file=/chaos/tokens.csv",
+                "--client-ca-file=/chaos/clients.crt",
+                "--audit-policy-file=/chaos/audit-policy.yaml",
+                "--audit-log-path=/var/lib/trireme/audit.log",
+                "--audit-log-mode=blocking-strict",
+            ])
         );
         assert_eq!(
             replica["volumes"],
-            json!(["/run/a$$b/tokens.csv:/chaos/tokens.csv:ro"]),
+            json!(["/run/a$$b/credentials:/chaos:ro"]),
             "a dollar is no variable"
         );
         assert_eq!(file["services"]["etcd-1"]["command"], json!(["etcd"]));
@@ -223,7 +235,7 @@ mod tests {
         );
         assert_eq!(second["TRIREME_CLUSTER_PEERS"], "10.0.0.1:1,10.0.0.1:2,10.0.0.1:3");
         assert_eq!(second["TRIREME_CLUSTER_ADVERTISE"], "10.0.0.1:2");
-        assert_eq!(services["trireme-1"]["command"][2], "--controllers=*");
+        assert_eq!(services["trireme-1"]["command"][6], "--controllers=*");
         assert_eq!(services["etcd-3"]["command"], json!(["etcd", "--controllers=*"]));
         let mounted = &services["haproxy"]["volumes"][0];
         assert_eq!(*mounted, "/run/haproxy.cfg:/etc/trireme/haproxy.cfg:ro");
