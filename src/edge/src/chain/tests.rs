@@ -25,7 +25,6 @@ use trireme_http::server::ServerLifecycle;
 use crate::{
     allowed_origins::AllowedOrigins,
     exchange::CurrentExchange,
-    filters::browsers::AllowedOrigins,
     state::ChainState,
     user_counts::{OpenBounds, OpenMetrics, UserCounts},
     watch_counts::WatchCounts,
