@@ -139,7 +139,7 @@ fn a_decision_is_one_of_three_and_final() {
             (
                 json!({ "conditions": conditions("Other", "True") }),
                 &[
-                    r#"status.conditions.[0].type: Unsupported value: "Other": supported values: "Denied", "Failed", "Issued""#,
+                    r#"status.conditions.[0].type: Unsupported value: "Other": supported values: "Issued", "Denied", "Failed""#,
                 ],
             ),
         ],
