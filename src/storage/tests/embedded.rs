@@ -1,13 +1,12 @@
 //! The conformance suite on the embedded store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
-use arc_swap::ArcSwap;
 use trireme_storage::{
     EmbeddedOptions, EmbeddedStore, RangeRequest, Storage as _, conformance,
     encryption::{
-        EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources, NamedKey, Provider,
-        ResourceName,
+        CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources,
+        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName,
     },
 };
 
@@ -57,10 +56,17 @@ async fn conforms_with_encryption_before_it() {
             providers: vec![Provider::AesGcm(vec![NamedKey { name, secret }]), Provider::Identity],
         }],
     };
-    let providers = EncryptionProviders::new(&config).expect("the configuration is sound");
+    let readable = ReadableSignal::default();
+    let kms = KmsOptions {
+        server: String::new(),
+        wall: Arc::new(|| SystemTime::UNIX_EPOCH),
+        readable: readable.clone(),
+    };
+    let providers = EncryptionProviders::new(&config, &kms).expect("the configuration is sound");
     let places = (0..100).map(|case| (format!("{case:02}"), ResourceName::parse("cases")));
     let resources = KeyResources::new("/conformance", places);
-    let encrypted = EncryptedStore::new(store.clone(), Arc::new(ArcSwap::from_pointee(providers)), resources);
+    let current = CurrentProviders::new(providers, readable);
+    let encrypted = EncryptedStore::new(store.clone(), current, resources);
     conformance::run(Arc::new(encrypted), watches).await;
     let page = store.range(RangeRequest {
         prefix: "/conformance/".to_owned(),
