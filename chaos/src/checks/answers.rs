@@ -47,9 +47,8 @@ mod tests {
     use crate::checks::generate::generate;
 
     /// One request of each verb, of an object or of a collection.
-    fn answered(verb: RecordedVerb, code: u16) -> Op {
-        let history = generate(0);
-        let mut op = history.ops[0].clone();
+    fn answered(any: &Op, verb: RecordedVerb, code: u16) -> Op {
+        let mut op = any.clone();
         op.key.name = match verb {
             RecordedVerb::List | RecordedVerb::Watch => String::new(),
             _ => "o".to_owned(),
@@ -70,15 +69,17 @@ mod tests {
             (Delete, &[404, 409, 429]),
             (Watch, &[410, 429]),
         ];
+        let any = generate(0).ops.swap_remove(0);
         for (verb, codes) in expected {
-            let found: Vec<u16> = (400..500).filter(|code| is_expected(&answered(verb, *code))).collect();
+            let is_expected = |code: &u16| is_expected(&answered(&any, verb, *code));
+            let found: Vec<u16> = (400..500).filter(is_expected).collect();
             assert_eq!(found, codes, "{verb:?}");
         }
     }
 
     #[test]
     fn only_a_patch_that_counts_may_fail_its_test() {
-        let mut op = answered(RecordedVerb::Patch, 422);
+        let mut op = answered(&generate(0).ops[0], RecordedVerb::Patch, 422);
         assert!(!is_expected(&op));
         op.increments = true;
         assert!(is_expected(&op));
