@@ -299,6 +299,7 @@ fn a_watch_for_the_state_of_the_future_is_refused_after_a_wait() {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let reader = side.reader("configmaps");
         let now = side.put("configmaps", "ns/a", json!({})).await;
+        eventually("the cache has it", || reader.revision() >= Some(now)).await;
         let start = WatchStart::State(Freshness::NotOlderThan(now + 99));
         let refused = tokio::spawn(async move { reader.watch(watch("", start)).await.map(|_| ()) });
         kit.clock.elapse(Duration::from_secs(3)).await;
