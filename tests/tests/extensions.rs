@@ -145,9 +145,12 @@ fn a_rule_that_was_broken_before_gives_a_warning() {
         &widgets("v1"),
         &widget(&json!({"count": 1}), &json!({})),
     );
-    let mut definition = read(&client, DEFINITION);
-    definition["spec"]["versions"] = json!([version("v1", &spec(json!([{"rule": "self > 5"}])))]);
-    sent(&client, "PUT", DEFINITION, &definition);
+    // The server writes the definition's status meanwhile.
+    until("the definition is replaced", PATIENCE, || {
+        let mut definition = read(&client, DEFINITION);
+        definition["spec"]["versions"] = json!([version("v1", &spec(json!([{"rule": "self > 5"}])))]);
+        send(&client, "PUT", DEFINITION, &definition).0.code == 200
+    });
     let refused = || {
         let path = format!("{}?dryRun=All", widgets("v1"));
         let mut other = widget(&json!({"count": 1}), &json!({}));

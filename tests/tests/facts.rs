@@ -1,14 +1,7 @@
-//! Facts that were recorded from kube-apiserver 1.36.2 and are no exchanges: its flags with their defaults, what it says of wrong ones
-//! at start, and its metrics.
+//! Facts that were recorded from kube-apiserver 1.36.2 and are no exchanges: its flags with their defaults.
 
 #[path = "facts/defaults.rs"]
 mod defaults;
-
-#[path = "facts/metrics.rs"]
-mod metrics;
-
-#[path = "facts/startup.rs"]
-mod startup;
 
 use std::process::Command;
 

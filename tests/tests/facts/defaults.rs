@@ -21,6 +21,11 @@ const OTHERS: &[(&str, &str)] = &[
         "service-cluster-ip-range",
         "a start takes no flags; it is the range that kubeadm gives",
     ),
+    ("help", "kube-apiserver shows a default of it"),
+    (
+        "http2-max-streams-per-connection",
+        "250 is the default of Go's HTTP/2 server, which kube-apiserver does not show",
+    ),
     (
         "storage-media-type",
         "JSON is the stored form, docs/adr/0004-json-as-stored-form.md",
@@ -29,7 +34,7 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// A default as the help has it.
 #[derive(Debug, Default)]
-pub(super) struct HelpDefault {
+struct HelpDefault {
     /// The value; empty if there is none.
     value: String,
     /// What is done without one, if that is a word.
@@ -44,7 +49,7 @@ impl HelpDefault {
 }
 
 /// Flags of the help with their defaults.
-pub(super) fn flags() -> BTreeMap<String, HelpDefault> {
+fn flags() -> BTreeMap<String, HelpDefault> {
     static FLAG: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?m)^ +(?:-\w, )?--([a-z0-9-]+)").expect("a valid pattern"));
     static DEFAULT: LazyLock<Regex> =
