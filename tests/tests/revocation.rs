@@ -24,6 +24,8 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 /// Three replicas over one etcd that share the files by which they know users.
 struct Replicas {
     servers: Vec<Server>,
+    /// The token file of each, also of one that is away.
+    tokens_files: Vec<PathBuf>,
     clients: Ca,
     other: Ca,
     dir: TempDir,
@@ -34,6 +36,7 @@ impl Replicas {
         let dir = tempfile::tempdir().expect("a directory");
         let mut replicas = Self {
             servers: Vec::new(),
+            tokens_files: Vec::new(),
             clients: Ca::new("clients"),
             other: Ca::new("other"),
             dir,
@@ -49,6 +52,7 @@ impl Replicas {
             let key = key.map(|key| format!("--service-account-signing-key-file={}", key.display()));
             let flags: Vec<&str> = key.iter().chain([&clients]).map(String::as_str).collect();
             let server = Server::start_over(Some(etcd.clone()), &flags).expect("it starts");
+            replicas.tokens_files.push(server.tokens_file());
             replicas.servers.push(server);
         }
         replicas
@@ -65,12 +69,11 @@ impl Replicas {
 
     /// Puts a token into the file of each replica, or takes it out.
     fn list(&self, is_listed: bool) {
-        for server in &self.servers {
-            let file = server.tokens_file();
-            let text = fs::read_to_string(&file).expect("it is there");
+        for file in &self.tokens_files {
+            let text = fs::read_to_string(file).expect("it is there");
             let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("extra-token")).collect();
             lines.extend(is_listed.then_some("extra-token,ann,1"));
-            replace(file, &(lines.join("\n") + "\n"));
+            replace(file.clone(), &(lines.join("\n") + "\n"));
         }
     }
 

@@ -7,8 +7,8 @@ use trireme_tests::recorded::load;
 use super::{
     AGGREGATION, IN_SCOPE, LEAST_MATCHING_PERCENT, POLICIES, RECORDED, WITH_ABAC, WITH_ALL_VERSIONS,
     WITH_AUTO_PROVISION, WITH_CLIENT_CA, WITH_ISSUERS, WITH_NAMESPACE_EXISTS, WITH_NODE_RESTRICTION,
-    WITH_OPTIONAL_PLUGINS, WITH_PLUGINS, WITH_REVIEW_WEBHOOKS, audited, dual_stack, extended, flow_control, served,
-    with_files,
+    WITH_OPTIONAL_PLUGINS, WITH_PLUGINS, WITH_REVIEW_WEBHOOKS, audited, dual_stack, extended, flow_control, gated,
+    served, with_files,
 };
 
 #[test]
@@ -35,6 +35,8 @@ fn the_readme_says_how_much_is_replayed() {
         .chain(extended::CUSTOM_RESOURCES)
         .chain(dual_stack::WITH_TWO_FAMILIES)
         .chain(flow_control::FLOW_CONTROL)
+        .chain(gated::WITH_GATES)
+        .chain(gated::WITH_GATED_PLUGINS)
         .chain(served::ENDPOINTS)
         .chain(served::FOR_BROWSERS)
         .chain(audited::files())
