@@ -114,7 +114,9 @@ impl LeaseWatch {
         let held = self
             .0
             .wait_for(|tenure| tenure.as_ref().is_some_and(Tenure::still_mine));
-        held.await.ok().and_then(|tenure| tenure.clone())
+        let tenure = held.await.ok()?.clone();
+        // The last value outlives its sender; a tenure does not outlive the group.
+        self.0.has_changed().ok().and(tenure)
     }
 
     /// Waits until `tenure` is over: lost, yielded, or replaced by another, perhaps under the same token.
@@ -131,6 +133,20 @@ mod tests {
 
     use super::*;
     use crate::lease::Duty;
+
+    #[test]
+    fn nothing_is_held_when_the_group_has_stopped() {
+        let lease = HeldLease {
+            duty: Duty::named("duty"),
+            token: FencingToken(7),
+        };
+        let changes = watch::Sender::new(Some(Tenure::unending(lease)));
+        let mut leases = LeaseWatch::new(changes.subscribe());
+        let tenure = leases.held().now_or_never().flatten().expect("it is held");
+        drop(changes);
+        assert_eq!(leases.over(&tenure).now_or_never(), Some(()));
+        assert!(leases.held().now_or_never().expect("at once").is_none());
+    }
 
     #[test]
     fn a_tenure_is_over_also_if_its_token_is_held_again_by_then() {
