@@ -10,9 +10,7 @@ pub(super) const ENDPOINTS: &[&str] = &["server/endpoints"];
 /// Recorded files of headers for browsers.
 pub(super) const FOR_BROWSERS: &[&str] = &["server/cors-hsts"];
 
-/// The share of the scenarios that must match in every step, in per cent: all but one of six.
-const LEAST_OF_ENDPOINTS_PERCENT: usize = 83;
-/// The same of headers for browsers.
+/// The share of the scenarios that must match in every step, in per cent.
 const LEAST_PERCENT: usize = 100;
 
 #[test]
@@ -21,7 +19,7 @@ fn endpoints_answer_as_those_of_kube_apiserver() {
         StoreChoice::Embedded,
         &files(ENDPOINTS),
         &[NODE_AND_RBAC],
-        LEAST_OF_ENDPOINTS_PERCENT,
+        LEAST_PERCENT,
     );
 }
 

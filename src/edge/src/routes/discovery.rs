@@ -160,6 +160,8 @@ fn tagged(
     aggregated: &Document,
 ) -> HttpResponse {
     let vary = (header::VARY, "Accept");
+    // As kube-apiserver has it, whose discovery documents are the same for all users.
+    let cached = (header::CACHE_CONTROL, "public");
     if accept.view == Form::Plain {
         let mut response = respond::document(exchange, accept.format, plain);
         response
@@ -176,6 +178,7 @@ fn tagged(
         return HttpResponse::NotModified()
             .insert_header((header::ETAG, &*etag))
             .insert_header(vary)
+            .insert_header(cached)
             .finish();
     }
     let media_type = format!(
@@ -184,7 +187,9 @@ fn tagged(
     );
     let mut response = respond::document(exchange, accept.format, aggregated);
     let headers = response.headers_mut();
-    headers.insert(vary.0, header::HeaderValue::from_static(vary.1));
+    for (name, text) in [vary, cached] {
+        headers.insert(name, header::HeaderValue::from_static(text));
+    }
     for (name, text) in [(header::CONTENT_TYPE, &media_type), (header::ETAG, &etag)] {
         if let Ok(value) = header::HeaderValue::from_str(text) {
             headers.insert(name, value);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     field::{Error, Path},
@@ -320,8 +320,11 @@ pub(crate) fn forget_managers(object: &mut Value) {
 
 /// Decodes an apply, whose value keeps to nothing but YAML yet.
 pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<DecodedBody, ApiError> {
-    let Parsed { value, duplicates } =
-        parse_yaml(bytes).map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
+    let Parsed { mut value, duplicates } = parse_yaml(bytes)
+        .map_err(|why| ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}")))?;
+    if value.is_null() {
+        value = json!({});
+    }
     if !value.is_object() {
         return Err(ApiError::bad_request(format!(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
