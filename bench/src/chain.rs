@@ -118,7 +118,7 @@ impl ChainPairs {
     }
 }
 
-/// What was measured, in turn.
+/// Measured figures, in turn.
 #[derive(Default)]
 struct PairedRuns {
     without: Vec<Row>,

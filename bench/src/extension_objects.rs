@@ -1,4 +1,4 @@
-//! What extends a server: definitions with what each write of an object has to go through, webhooks and policies.
+//! Objects that extend a server: definitions with what each write of an object has to go through, webhooks and policies.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! How long a server takes to be ready again with many definitions and custom objects.
+//! The time that a server takes to be ready again with many definitions and custom objects.
 
 use std::path::PathBuf;
 use std::time::Duration;

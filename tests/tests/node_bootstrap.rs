@@ -191,7 +191,7 @@ fn does_nothing_else(admin: &Client, node: &Client) {
     refused(node, ("GET", SECRETS), &Value::Null, "forbidden");
 }
 
-/// What a pod needs is its node's to read as long as the pod is there.
+/// A node may read the objects that its pods need, as long as these pods exist.
 fn reads_what_its_pods_need(admin: &Client, node: &Client) {
     let secret = format!("{SECRETS}/needed");
     send(admin, ("POST", SECRETS), &json!({"metadata": {"name": "needed"}}), 201);

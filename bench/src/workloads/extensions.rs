@@ -1,4 +1,4 @@
-//! What extensions add to a write: a schema with rules, a webhook, a policy; and a list that a webhook converts.
+//! The cost that extensions add to a write: a schema with rules, a webhook, a policy; and a list that a webhook converts.
 
 use std::time::Instant;
 

@@ -150,7 +150,7 @@ impl AccessClient {
         }
     }
 
-    /// What comes and goes is another credential.
+    /// Another credential is given and taken away.
     pub(super) fn with(self, credential: Credential) -> Self {
         Self { credential, ..self }
     }

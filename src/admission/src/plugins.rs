@@ -298,7 +298,7 @@ impl PluginParts<'_> {
         ObjectLookup::new(self.surface.resource(group, "v1", plural))
     }
 
-    /// What the feature GenericWorkload brings.
+    /// The plugins that the feature GenericWorkload brings.
     fn scheduling(&self, plural: &'static str) -> ObjectLookup {
         ObjectLookup::new(self.surface.resource(pod_groups::GROUP, "v1alpha2", plural))
     }

@@ -50,7 +50,7 @@ pub(crate) struct ChainState {
     pub(crate) goaway_chance: f64,
     /// The origins whose pages may read answers.
     pub(crate) allowed_origins: AllowedOrigins,
-    /// Whether and how long browsers are to come over TLS only.
+    /// The value of `Strict-Transport-Security`: that browsers are to come over TLS only, and for how long.
     pub(crate) strict_transport_security: Option<HeaderValue>,
     /// Exports requests, if there is a collector.
     pub(crate) spans: Option<Arc<dyn Spans>>,

@@ -37,7 +37,7 @@ const OTHERS: &[(&str, &str)] = &[
 struct HelpDefault {
     /// The value; empty if there is none.
     value: String,
-    /// What is done without one, if that is a word.
+    /// The behaviour without one, if the help names it in a word.
     absent: String,
 }
 

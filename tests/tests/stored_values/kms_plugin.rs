@@ -71,7 +71,7 @@ struct EncryptResponse {
 
 const ANNOTATION: &str = "mask.example.com";
 
-/// What the plugin knows and has seen.
+/// The state of the plugin, and the requests that it has seen.
 #[derive(Default)]
 struct Keys {
     key_id: String,

@@ -82,7 +82,7 @@ pub(super) fn compile_rules(schema: &Structural, is_root: bool) -> Vec<CompiledR
     schema.rules.iter().map(compile).collect()
 }
 
-/// What is found of a rule when its definition is validated.
+/// The findings about a rule when its definition is validated.
 #[derive(Debug)]
 pub(crate) struct RuleFindings {
     /// The most that an evaluation of the rule costs, or why it does not compile.

@@ -33,7 +33,7 @@ pub enum ClientError {
         endpoint: String,
         /// The reason.
         why: String,
-        /// What is wrong with the server's certificate, in the words of Go.
+        /// The error of the server's certificate, in the words of Go.
         certificate: Option<String>,
     },
     /// The connection ended before the request was sent, or the server said that it has not looked at it.

@@ -62,7 +62,7 @@ impl KeySort {
         Some(Self::Unknown)
     }
 
-    /// What an error shows of a key that is too weak, and the error: of elliptic curves that with `curves`.
+    /// The value that an error shows of a key that is too weak, and its text: for elliptic curves the one with `curves`.
     pub(super) fn weakness(self, curves: &'static str) -> Option<(String, &'static str)> {
         match self {
             Self::Ecdsa(Curve::P224) => Some(("curve P-224".to_owned(), curves)),

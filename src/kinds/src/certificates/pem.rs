@@ -11,7 +11,7 @@ pub(crate) struct PemBlock<'a> {
     pub(crate) kind: &'a str,
     /// Lines such as `Proc-Type: 4,ENCRYPTED` stand before what it holds.
     pub(crate) has_headers: bool,
-    /// What it holds.
+    /// The decoded bytes.
     pub(crate) content: Vec<u8>,
 }
 

@@ -1,6 +1,6 @@
 //! PodCertificateRequests (`pkg/registry/certificates/podcertificaterequest`), behind the gate of their name.
 //!
-//! What a node may request is looked at by NodeRestriction, and the right to sign by a check of admission.
+//! NodeRestriction checks the requests of nodes, and a plugin of admission the right to sign.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};

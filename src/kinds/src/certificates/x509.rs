@@ -66,7 +66,7 @@ pub(crate) fn private_key_error(der: &[u8]) -> Option<&'static str> {
     (!is_built_so).then_some("tls: failed to parse private key")
 }
 
-/// What a certificate is to those who trust it.
+/// A certificate as a trust anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     /// It is that of a certificate authority.

@@ -15,7 +15,7 @@ pub struct TypeTable {
     by_name: HashMap<String, TypeId>,
     go_types: HashMap<(TypeId, String), String>,
     embedded: HashMap<(TypeId, String), String>,
-    /// What [`voidable_fields`] finds, once all types are defined.
+    /// The result of [`voidable_fields`], once all types are defined.
     voidable: OnceLock<Vec<Vec<usize>>>,
 }
 

@@ -48,7 +48,7 @@ pub(super) enum Dek {
 }
 
 impl Dek {
-    /// What the plugin has decrypted.
+    /// Reads a source of keys as the plugin has decrypted it: a key, or a seed of keys.
     pub(super) fn new(kind: DekSourceType, bytes: &[u8]) -> Result<Self, EncryptionError> {
         match kind {
             DekSourceType::AesGcmKey => Ok(Self::Key(Box::new(AesGcm::new(bytes)?))),

@@ -12,7 +12,7 @@ use crate::encryption::transform::EncryptionError;
 
 /// More encrypted seeds are not kept to be tried again: a store has as many as servers were started over it.
 const KEPT: usize = 1_000;
-/// So many times failed reads are tried again soon; later with the plugin's status.
+/// The number of times that failed reads are tried again soon; later they are with the plugin's status.
 const SOON: u32 = 6;
 
 /// Announces that values which could not be decrypted may be readable now.

@@ -24,7 +24,7 @@ use crate::encryption::transform::EncryptionError;
 
 const PLACE: &str = "/registry/secrets/default/s";
 
-/// What the plugin answers.
+/// The answers of the plugin.
 #[derive(Clone)]
 struct Script {
     status: StatusResponse,

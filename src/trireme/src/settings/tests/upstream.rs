@@ -7,7 +7,7 @@ use expect_test::expect;
 use super::{check_errors, read_line, serve};
 use crate::settings::keys;
 
-/// What kubeadm writes into the static pod of kube-apiserver, but for the files, which have to exist.
+/// The flags that kubeadm writes into the static pod of kube-apiserver, but for files, which have to exist.
 const KUBEADM: &str = "trireme serve --advertise-address=192.0.2.10 --allow-privileged=true --authorization-mode=Node,RBAC \
     --enable-admission-plugins=NodeRestriction --enable-bootstrap-token-auth=true --etcd-servers=http://127.0.0.1:2379 \
     --kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt \
