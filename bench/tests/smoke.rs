@@ -188,9 +188,11 @@ fn the_chain_is_compared_in_pairs() {
     let table = String::from_utf8_lossy(&output.stdout);
     for line in [
         "| get pod, system:masters, no audit |",
+        "| get pod, service account, no audit |",
         "| get pod, service account, audit at Metadata |",
         "| create pod, no admission plugin |",
         "| create pod, default admission plugins |",
+        "the chain beside a GET but for audit, median of 1 pairs",
         "the chain beside a GET, median of 1 pairs",
         "all default plugins on a pod creation, median of 1 pairs",
     ] {
