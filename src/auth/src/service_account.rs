@@ -130,6 +130,14 @@ impl PublicKey {
     }
 }
 
+/// Checks a public key, PEM, by which tokens are to be believed.
+///
+/// # Errors
+/// If it is of no known kind.
+pub fn check_public_key(pem: &[u8]) -> Result<(), TokenKeyError> {
+    PublicKey::read(pem)?.to_jwk().map(drop)
+}
+
 /// Knows service accounts by their tokens.
 pub struct ServiceAccountTokens {
     keys: Vec<PublicKey>,

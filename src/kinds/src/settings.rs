@@ -24,8 +24,8 @@ pub struct KindSettings {
     pub storage_media_type: StorageMediaType,
     /// True if privileged containers may run in this cluster.
     pub allow_privileged: bool,
-    /// The lifetime of an event.
-    pub event_ttl: TimeToLive,
+    /// The lifetime of an event; `None` for ever.
+    pub event_ttl: Option<TimeToLive>,
     /// The giver of services' cluster IPs.
     pub addresses: AddressAllocator,
     /// The giver of services' node ports.

@@ -233,7 +233,7 @@ pub(crate) fn settings() -> (TempDir, KindSettings) {
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         allow_privileged: false,
-        event_ttl: Duration::from_secs(3600).into(),
+        event_ttl: Some(Duration::from_secs(3600).into()),
         addresses: AddressAllocator::new(
             store.clone(),
             Clock::system(),

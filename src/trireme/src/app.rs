@@ -4,7 +4,7 @@
 //! made; nothing is reached through globals.
 //!
 //! ```text
-//! settings ─► certificates ─► store ─► actor system ─► resources ─► edge ─► serve until SIGTERM ─► drain ─► close
+//! settings ─► certificates, files ─► store ─► actor system ─► resources ─► edge ─► serve until SIGTERM ─► drain ─► close
 //! ```
 
 use std::num::NonZeroUsize;
@@ -30,13 +30,12 @@ use crate::lifecycle::{Lifecycle, Moment};
 use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
-use crate::reload::Reloader;
 use crate::replicas::{GroupFacts, Observed};
 use crate::resources;
 use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
 use crate::spans::OtlpSpans;
+use crate::startup_files::{self, StartupFiles};
 use crate::telemetry::SetVerbosity;
-use crate::tokens::TokenKeys;
 use crate::{audit, compaction, front, outage, process_metrics, proxy_identity, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
@@ -78,7 +77,14 @@ impl App {
         set_verbosity: SetVerbosity,
     ) -> Result<Self, BuildError> {
         let lifecycle = Lifecycle::start(clock.clone());
+        startup_files::check_addresses(settings)?;
         let pki = certificates(settings, &clock)?;
+        let from_files = StartupFiles::load(settings, &pki, &clock)?;
+        let tokens = from_files.tokens;
+        let root_ca = root_ca(settings, &pki)?;
+        let tracing = settings.tracing.as_ref();
+        let spans = tracing.map(|tracing| OtlpSpans::start(tracing, instance(settings)));
+        let spans = spans.transpose()?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
         let membership = membership(settings, &clock).await?;
         let system = ActorSystem::builder()
@@ -96,17 +102,9 @@ impl App {
         if let Some(interval) = settings.store.compaction_interval {
             compaction::start(&system, Arc::clone(&store), interval);
         }
-        let tokens = TokenKeys::read(settings, &pki)?;
-        let mut files = Reloader::default();
-        let identity_for_proxies = proxy_identity::load(settings, &pki, &mut files)?;
         let (issuer, name) = (tokens.issuer(), instance(settings));
-        let served = resources::start(&system, &store, settings, issuer, name, identity_for_proxies).await?;
+        let served = resources::start(&system, &store, settings, issuer, name, from_files.proxy_identity).await?;
         let director = served.director.clone();
-        let spans = settings
-            .tracing
-            .as_ref()
-            .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
-        let spans = spans.transpose()?;
         let duties = Duties {
             system: &system,
             served: &served,
@@ -115,7 +113,7 @@ impl App {
             announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             group: membership.as_ref().map(Membership::group),
-            root_ca: root_ca(settings, &pki)?,
+            root_ca,
             client_cas: front::client_cas(settings, &pki),
             front_proxies: proxy_identity::published(settings, &pki),
         };
@@ -150,14 +148,14 @@ impl App {
                 store: probe.clone(),
             },
         );
-        let audit_sink = audit::start(&settings.audit, &system)?;
+        let audit_sink = audit::start(&settings.audit, from_files.audit_log, &system)?;
         let edge = front::start(
             settings,
             front::Keys {
-                pki: &pki,
+                tls: from_files.tls,
                 tokens: &tokens,
                 identity: identity.name(),
-                files,
+                files: from_files.followed,
             },
             &system,
             &served,

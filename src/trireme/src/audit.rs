@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trireme_actors::ActorSystem;
+use trireme_actors::{ActorSystem, Clock};
 use trireme_audit::{Audit, AuditSink, LogBackend, Mode, SinkSettings, WebhookBackend};
 use trireme_http::client::{Client, ClientSettings};
 
@@ -17,11 +17,21 @@ const AWAITED_POSTS: usize = 1024;
 /// keeps in memory.
 const BATCHES_AT_ONCE: usize = 64;
 
-/// Opens the backends of the settings.
-pub(crate) fn start(settings: &AuditSettings, system: &ActorSystem) -> Result<AuditSink, BuildError> {
+/// Opens the log of the settings, if they name one.
+pub(crate) fn open_log(settings: &AuditSettings, clock: &Clock) -> Result<Option<LogBackend>, BuildError> {
+    let log = settings.log.as_ref();
+    let opened = log.map(|log| LogBackend::open(&log.log, clock.clone()));
+    Ok(opened.transpose()?)
+}
+
+/// Starts the backends of the settings; their log is open.
+pub(crate) fn start(
+    settings: &AuditSettings,
+    log: Option<LogBackend>,
+    system: &ActorSystem,
+) -> Result<AuditSink, BuildError> {
     let mut sink = AuditSink::default();
-    if let Some(log) = &settings.log {
-        let backend = LogBackend::open(&log.log, system.clock().clone())?;
+    if let (Some(backend), Some(log)) = (log, &settings.log) {
         let how = SinkSettings {
             mode: log.mode,
             truncate: log.truncate,

@@ -16,6 +16,16 @@ pub(crate) enum BuildError {
     /// The data directory could not be brought in order.
     #[error("the certificates could not be brought in order")]
     Pki(#[from] PkiError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address} ({flags})")]
+    Address {
+        /// The flags that name it.
+        flags: &'static str,
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The store could not be opened.
     #[error("the store could not be opened")]
     Store(#[from] StorageError),
@@ -87,7 +97,7 @@ pub(crate) enum BuildError {
     #[error("spans cannot be exported")]
     Spans(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The audit log cannot be opened.
-    #[error("audit is not possible")]
+    #[error("--audit-log-path cannot be used")]
     AuditLog(#[from] trireme_audit::LogError),
     /// An audit backend cannot be run.
     #[error("an audit backend cannot be run")]

@@ -46,8 +46,8 @@ pub(crate) struct Telemetry {
 
 /// Certificates of the server and authorities of its clients.
 pub(crate) struct Keys<'a> {
-    /// Certificates.
-    pub(crate) pki: &'a Pki,
+    /// The serving certificate and the authorities of clients.
+    pub(crate) tls: Arc<dyn TlsProvider>,
     /// Keys of service-account tokens.
     pub(crate) tokens: &'a TokenKeys,
     /// The name of the server among others.
@@ -132,7 +132,7 @@ pub(crate) async fn start(
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
         statusz: settings.feature_gates.statusz(),
         version: version(),
-        ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut keys.files)?)
+        ..EdgeConfig::new(listen, keys.tls)
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
@@ -225,7 +225,7 @@ fn taken_out(settings: &Settings) -> FrontProxyHeaders {
 
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
 /// or the one of the settings; those of front proxies have CAs of their own.
-fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn TlsProvider>, BuildError> {
+pub(crate) fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn TlsProvider>, BuildError> {
     let (certificate, key) = match &settings.serving {
         Some(files) => (&files.certificate, &files.key),
         None => (&pki.serving_certificate, &pki.serving_key),

@@ -21,7 +21,7 @@ pub(crate) struct StartedLimiter {
     pub(crate) view: Option<Arc<dyn Readiness>>,
 }
 
-/// Starts the limiter. Without a number to divide there are no priorities: then any number of requests is served.
+/// Starts the limiter. The settings give priority levels at least one seat to divide.
 pub(crate) fn start(
     settings: &Settings,
     system: &ActorSystem,
@@ -30,7 +30,7 @@ pub(crate) fn start(
     let limits = &settings.limits;
     let both = [limits.requests_inflight, limits.mutating_requests_inflight];
     let seats: usize = both.into_iter().flatten().sum();
-    if limits.has_priority_and_fairness && seats > 0 {
+    if limits.has_priority_and_fairness {
         let fairness = PriorityAndFairness::start(system, seats)?;
         let schemas = registry(director, GROUP, "flowschemas")?;
         let levels = registry(director, GROUP, "prioritylevelconfigurations")?;

@@ -33,7 +33,9 @@ mod replicas;
 mod resources;
 mod settings;
 mod spans;
+mod startup_files;
 mod telemetry;
+mod token_key;
 mod tokens;
 
 use std::error::Error;

@@ -245,10 +245,10 @@ fn kind_settings(
         features: settings.feature_gates.features(),
         storage_root: root.clone(),
         storage_media_type: settings.store.media_type,
-        event_ttl: TimeToLive {
-            ttl: settings.event_ttl,
+        event_ttl: settings.event_ttl.map(|ttl| TimeToLive {
+            ttl,
             lease_reuse: settings.lease_reuse,
-        },
+        }),
         allow_privileged: settings.allow_privileged,
         endpoints: published.resource("", "v1", "endpoints"),
         tokens,

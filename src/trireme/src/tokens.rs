@@ -1,18 +1,19 @@
 //! The keys that service-account tokens are signed with and believed by.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use trireme_actors::Clock;
-use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenKeyError, TokenSigner};
+use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenSigner};
 use trireme_kinds::TokenIssuer;
 use trireme_registry::DirectorHandle;
 use zeroize::Zeroizing;
 
 use crate::build_error::{BuildError, read_file};
-use crate::pki::{self, Pki};
+use crate::pki::Pki;
 use crate::settings::Settings;
+use crate::token_key;
 
 /// The keys, read and found to be in order.
 pub(crate) struct TokenKeys {
@@ -34,18 +35,16 @@ impl TokenKeys {
         let issuer = settings.service_account_issuer.clone();
         let own = &pki.service_account_key;
         let signing = settings.service_account_signing_key_file.as_ref().unwrap_or(own);
-        let wrap = |source| BuildError::TokenKey {
-            path: signing.clone(),
+        let wrap = |path: &PathBuf, source| BuildError::TokenKey {
+            path: path.clone(),
             source,
         };
-        let public = public_key(signing)?.ok_or(wrap(TokenKeyError))?;
-        let signer = TokenSigner::new(&Zeroizing::new(read_file(signing)?), &public, &issuer).map_err(wrap)?;
+        let content = Zeroizing::new(read_file(signing)?);
+        let (signer, public) = token_key::signer(&content, &issuer).map_err(|error| wrap(signing, error))?;
         let mut believed = vec![(signing.clone(), public)];
         for path in settings.service_account_key_files.iter().chain([own]) {
-            let key = match public_key(path)? {
-                Some(key) => key,
-                None => read_file(path)?,
-            };
+            let content = Zeroizing::new(read_file(path)?);
+            let key = token_key::believed(&content).map_err(|error| wrap(path, error))?;
             believed.push((path.clone(), key));
         }
         let audiences = match settings.api_audiences.as_slice() {
@@ -112,11 +111,4 @@ impl TokenKeys {
         }
         Ok(tokens)
     }
-}
-
-/// The public half of a private key's file; `None` if the file holds something else.
-fn public_key(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
-    let bytes = Zeroizing::new(read_file(path)?);
-    let pem = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
-    Ok(pki::public_key(&pem).map(String::into_bytes))
 }

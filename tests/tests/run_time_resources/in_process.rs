@@ -171,7 +171,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
-        event_ttl: Duration::from_secs(3600).into(),
+        event_ttl: Some(Duration::from_secs(3600).into()),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         endpoints: published.resource("", "v1", "endpoints"),

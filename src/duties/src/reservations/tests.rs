@@ -34,7 +34,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
         features: trireme_machinery::Features::default(),
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
-        event_ttl: Duration::from_secs(3600).into(),
+        event_ttl: Some(Duration::from_secs(3600).into()),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,

@@ -36,6 +36,7 @@ pub use client_certificate::{ClientCertificate, Untrusted};
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::{ConnectionEnding, RunningRequest, ServerLifecycle};
+pub use listen::try_bind;
 pub use open_connections::OpenConnections;
 pub use tls::{ServerTls, TlsChoice, TlsError, TlsProvider, TlsVersion, TrustedCas, tls_from_pem};
 pub use upgrade::{Upgrade, Upgraded};

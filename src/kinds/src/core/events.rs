@@ -29,13 +29,13 @@ pub(crate) const GROUP: &str = "events.k8s.io";
 const EVENT: &str = "io.k8s.api.core.v1.Event";
 const REFERENCE: &str = "io.k8s.api.core.v1.ObjectReference";
 
-/// The kind's parts; events live for `ttl`.
-pub(crate) fn kind(ttl: TimeToLive) -> Kind {
+/// The kind's parts; events live for `ttl`, or until they are deleted.
+pub(crate) fn kind(ttl: Option<TimeToLive>) -> Kind {
     let mut kind = Kind::new("", "events", Events)
         .columns(event_columns())
         .selectable(selectable_fields())
         .conversion(GroupVersion::new(GROUP, "v1"), EventsV1);
-    kind.ttl = Some(ttl);
+    kind.ttl = ttl;
     kind
 }
 

@@ -199,11 +199,6 @@ fn service_account_key(dir: &Path) -> Result<(), PkiError> {
     )?)
 }
 
-/// The public key, PEM, that belongs to a private one; `None` if this is no PEM of a private key.
-pub(crate) fn public_key(private_pem: &str) -> Option<String> {
-    Some(certificates::read_key(private_pem).ok()?.public_key_pem())
-}
-
 /// Writes the kubeconfig of the administrator, whose certificate is in `dir`, for the API at `server`.
 fn write_kubeconfig(file: &Path, server: &str, trusted: &Path, dir: &Path) -> Result<(), PkiError> {
     let text = kubeconfig::render(

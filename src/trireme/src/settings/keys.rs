@@ -167,8 +167,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
     "enable-priority-and-fairness" BOOL Some("true"), "Divide what is served at a time by flow schemas and priority levels; as many requests as the next two flags say together";
-    "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
-    "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
+    "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit, and gives none of the seats that priority levels divide";
+    "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 as with --max-requests-inflight, but not for both of them while there are priority levels";
     "max-watches" COUNT Some("400000"), "Watches open at a time; further ones get 429, those of system:masters and of exempt priority levels aside; 0 sets no limit";
     "max-watches-per-user" COUNT Some("100000"), "Watches that one user has open at a time, with the same exceptions; 0 sets no limit";
     "http2-max-streams-per-connection" COUNT Some("250"), "Requests in flight on one connection";
@@ -180,7 +180,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "shutdown-watch-termination-grace-period" DURATION Some("0s"), "Over how long the ends of watches are spread after that";
     "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
     "lease-reuse-duration-seconds" SECONDS Some("60"), "For how long Events share a lease in the store, and a twentieth of --event-ttl at most";
-    "event-ttl" DURATION Some("1h"), "How long Events are kept";
+    "event-ttl" DURATION Some("1h"), "How long Events are kept; 0 until they are deleted";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
     "runtime-config" APIS None, "Built-in APIs to switch on or off, KEY=true or KEY=false, separated by commas: api/all, api/ga, api/beta, api/alpha, v1, GROUP/VERSION, GROUP/VERSION/RESOURCE; the narrower wins; absent: all that are neither alpha nor beta";
     "feature-gates" GATES Some(""), "Kubernetes' features to switch on or off, NAME=true or NAME=false, separated by commas; AllAlpha and AllBeta for those that nothing else names; docs/limits.md says which change something here";

@@ -149,8 +149,8 @@ pub(crate) struct Settings {
     pub(crate) shutdown: Shutdown,
     /// True if connections are spread over the replicas that there are.
     pub(crate) rebalance: bool,
-    /// The time for which Events are kept.
-    pub(crate) event_ttl: Duration,
+    /// The time for which Events are kept; `None` until they are deleted.
+    pub(crate) event_ttl: Option<Duration>,
     /// The window in which events share a lease, at most.
     pub(crate) lease_reuse: Duration,
     /// The least duration of a request that is logged with its steps; `None` logs none.

@@ -5,6 +5,7 @@ mod aggregation;
 mod audit;
 mod authorization;
 mod browsers;
+mod files;
 mod group;
 mod jwt;
 mod request_header;
@@ -28,8 +29,8 @@ use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
 use super::{
-    KeyPairFiles, LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing,
-    tracing_file, upstream_flags,
+    LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing, tracing_file,
+    upstream_flags,
 };
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
@@ -89,24 +90,20 @@ impl SettingsReader {
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             tls: self.tls_choice(),
-            client_ca_file: self.optional("client-ca-file", FILE, readable),
+            client_ca_file: self.parsed("client-ca-file", files::authorities),
             request_header: self.request_header(),
             aggregation: self.aggregation(),
             token_webhook: self.token_webhook(),
-            token_auth_file: self.optional("token-auth-file", FILE, readable),
-            basic_auth_file: self.optional("basic-auth-file", FILE, readable),
+            token_auth_file: self.parsed("token-auth-file", files::token_file),
+            basic_auth_file: self.parsed("basic-auth-file", files::password_file),
             anonymous_auth: self.anonymous_auth(jwt.as_ref()),
             jwt,
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),
             authorization: self.authorization(),
-            service_account_key_files: self
-                .optional("service-account-key-file", "give files that exist and can be read", |text| {
-                    list(text).map(readable).collect()
-                })
-                .unwrap_or_default(),
-            service_account_signing_key_file: self.optional("service-account-signing-key-file", FILE, readable),
+            service_account_key_files: self.parsed("service-account-key-file", files::token_keys),
+            service_account_signing_key_file: self.parsed("service-account-signing-key-file", files::signing_key),
             service_account_issuer: self.value("service-account-issuer", "give a name or an https URL", |text| {
                 (!text.is_empty()).then(|| text.to_owned())
             }),
@@ -129,10 +126,10 @@ impl SettingsReader {
                 })
                 .unwrap_or_default(),
             controllers: self.optional("controllers", controllers::ALLOWED, Controllers::parse),
-            root_ca_file: self.optional("root-ca-file", FILE, readable),
+            root_ca_file: self.parsed("root-ca-file", files::authorities),
             service_cluster_ip_ranges: self.value(
                 "service-cluster-ip-range",
-                "give one range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero), or one of each \
+                "give one range such as 10.96.0.0/12 (of at least 8 addresses, and /64 or smaller for IPv6), or one of each \
                  family, separated by a comma, the default one first",
                 IpRange::parse_list,
             ),
@@ -152,9 +149,11 @@ impl SettingsReader {
                 }),
             },
             rebalance: self.value("rebalance-connections", "give true or false", |text| text.parse().ok()),
-            event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
-                duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
-            }),
+            event_ttl: self.value(
+                "event-ttl",
+                "give a duration of at least 1s, such as 1h, or 0 to keep events until they are deleted",
+                time_to_live,
+            ),
             lease_reuse: self.value("lease-reuse-duration-seconds", "give a number of seconds", |text| {
                 text.parse().ok().map(Duration::from_secs)
             }),
@@ -215,6 +214,18 @@ impl SettingsReader {
     }
 
     fn limits(&mut self) -> LimitSettings {
+        let limits = self.single_limits();
+        let seats = [limits.requests_inflight, limits.mutating_requests_inflight];
+        if limits.has_priority_and_fairness && seats == [None; 2] {
+            let why = "invalid configuration: --max-requests-inflight and --max-mutating-requests-inflight must add up to \
+                something positive, unless --enable-priority-and-fairness=false is given";
+            self.refuse_if_given("max-requests-inflight", why);
+        }
+        limits
+    }
+
+    /// Every limit by itself.
+    fn single_limits(&mut self) -> LimitSettings {
         LimitSettings {
             request_timeout: self.value("request-timeout", "give a duration above 0, such as 1m", |text| {
                 duration(text).filter(|timeout| !timeout.is_zero())
@@ -280,7 +291,7 @@ impl SettingsReader {
             "give URLs such as http://127.0.0.1:2379, all http or all https, separated by commas",
             endpoints,
         );
-        let ca_file = self.optional("etcd-cafile", FILE, readable);
+        let ca_file = self.parsed("etcd-cafile", files::authorities);
         let client = self.pair("etcd-certfile", "etcd-keyfile");
         let no_fsync: bool = self.value("unsafe-no-fsync", "give true or false", |text| text.parse().ok());
         let Some(servers) = servers else {
@@ -324,21 +335,6 @@ impl SettingsReader {
             choice.clone().with_suites(&names)
         });
         given.unwrap_or(choice)
-    }
-
-    /// A certificate and its key: both or neither.
-    fn pair(&mut self, certificate: &'static str, key: &'static str) -> Option<KeyPairFiles> {
-        let given = [certificate, key].map(|name| self.layers.given(name).is_some());
-        let files = [certificate, key].map(|name| self.optional(name, FILE, readable));
-        match given {
-            [true, false] => self.refuse_if_given(certificate, &format!("goes with --{key}, which is not given")),
-            [false, true] => self.refuse_if_given(key, &format!("goes with --{certificate}, which is not given")),
-            _ => {}
-        }
-        match files {
-            [Some(certificate), Some(key)] => Some(KeyPairFiles { certificate, key }),
-            _ => None,
-        }
     }
 
     /// A setting that has a default. A invalid one is noted and read as its default, so that reading goes on.
@@ -402,6 +398,12 @@ fn is_authority(text: &str) -> bool {
     let text = text.trim_end_matches('/');
     let (host, number) = text.rsplit_once(':').unwrap_or((text, "2379"));
     !host.is_empty() && !host.contains('/') && port(number).is_some()
+}
+
+/// The lifetime of objects, of which 0 is none.
+fn time_to_live(text: &str) -> Option<Option<Duration>> {
+    let ttl = duration(text)?;
+    (ttl.is_zero() || ttl >= Duration::from_secs(1)).then_some((!ttl.is_zero()).then_some(ttl))
 }
 
 /// The bounds that kube-apiserver sets to a bound of lifetimes; 0 is none.

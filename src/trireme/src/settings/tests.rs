@@ -1,13 +1,16 @@
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use rcgen::{CertificateParams, KeyPair};
 
 use super::keys::KEYS;
 use super::*;
 
 mod authentication;
 mod authorization;
+mod files;
 mod upstream;
 mod values;
 
@@ -32,6 +35,15 @@ fn check_errors(line: &str, env: &[(&str, &str)], expected: Expect) {
     expected.assert_eq(&errors.to_string());
 }
 
+/// A file that is good for every flag of certificates: a CA's certificate, followed by its key.
+fn pem_file(dir: &Path) -> PathBuf {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::default().self_signed(&key).expect("a certificate");
+    let file = dir.join("some.pem");
+    fs::write(&file, certificate.pem() + &key.serialize_pem()).expect("written");
+    file
+}
+
 #[test]
 fn nothing_given_is_the_embedded_store_and_the_defaults() {
     let settings = serve("trireme serve", &[("PATH", "/bin")]);
@@ -50,7 +62,7 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
     assert_eq!(settings.service_node_ports, 30000..=32767);
     assert_eq!(settings.limits.request_timeout, Duration::from_secs(60));
     assert_eq!(settings.limits.requests_inflight, Some(400));
-    assert_eq!(settings.event_ttl, Duration::from_secs(3600));
+    assert_eq!(settings.event_ttl, Some(Duration::from_secs(3600)));
     assert_eq!(settings.slow_request, Some(Duration::from_millis(500)));
     assert!(settings.profiling);
     assert!(settings.anonymous_auth.admits("/") && !settings.bootstrap_token_auth);
@@ -126,7 +138,7 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
     assert_eq!(settings.secure_port, 1003, "the flag wins");
     assert_eq!(
         settings.event_ttl,
-        Duration::from_secs(3 * 3600),
+        Some(Duration::from_secs(3 * 3600)),
         "the variable wins over the file"
     );
     assert_eq!(
@@ -221,7 +233,7 @@ fn all_errors_are_reported_at_once() {
               --etcd-certfile: "/nowhere": goes with --etcd-keyfile, which is not given
               --etcd-certfile: "/nowhere": goes with --etcd-servers only, and none are given
               --request-timeout: "-1s": give a duration above 0, such as 1m
-              TRIREME_EVENT_TTL (--event-ttl): "soon": give a duration of at least 1s, such as 1h
+              TRIREME_EVENT_TTL (--event-ttl): "soon": give a duration of at least 1s, such as 1h, or 0 to keep events until they are deleted
               --slow-request-threshold: "-1s": give a duration such as 300ms, 45s or 1h30m
               --profiling: "maybe": give true or false
               --v: "11": give a level from 0 to 10
@@ -322,8 +334,7 @@ fn files_that_cannot_be_settings_are_refused() {
 #[test]
 fn combinations_that_make_no_sense_are_explained() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("some.pem");
-    fs::write(&file, "").expect("written");
+    let file = pem_file(dir.path());
     let path = file.to_str().expect("UTF-8");
     let show = |line: String| {
         let errors = read_line(&line, &[]).expect_err("the settings are bad").to_string();
@@ -352,8 +363,7 @@ fn combinations_that_make_no_sense_are_explained() {
 #[test]
 fn a_replica_of_a_group_says_all_that_the_group_needs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("some.pem");
-    fs::write(&file, "").expect("written");
+    let file = pem_file(dir.path());
     let path = file.to_str().expect("UTF-8");
     let files = format!("--cluster-ca-file={path} --cluster-cert-file={path} --cluster-key-file={path}");
     let group = |line: &str| serve(&format!("trireme serve --etcd-servers=http://a:1 {files} {line}"), &[]).group;
@@ -444,7 +454,7 @@ fn pki_init_knows_its_replicas_and_the_host_of_its_server() {
 fn all_errors_of_pki_init_are_reported() {
     check_errors(
         "trireme pki init --dir d --replica a --replica monitoring=h --replica b=h --replica b=i --replica c=h_ --server \
-         http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/8",
+         http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/1",
         &[],
         expect![[r#"
             7 errors in the settings
@@ -454,7 +464,7 @@ fn all_errors_of_pki_init_are_reported() {
               --replica: "c=h_": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
               --server: "http://h": give the URL that clients use, https://HOST[:PORT], such as that of the load balancer
               --cluster-name: "A": give a DNS name, such as trireme or blue.example
-              --service-cluster-ip-range: "10.0.0.1/8": give one range such as 10.96.0.0/12, or one of each family"#]],
+              --service-cluster-ip-range: "10.0.0.1/1": give one range such as 10.96.0.0/12, or one of each family"#]],
     );
     for server in [
         "https://",

@@ -13,21 +13,21 @@ pub(crate) struct IpRange {
 }
 
 impl IpRange {
-    /// Reads `10.96.0.0/12` or `fd00::/108`. The range must be small enough to hold service IPs as Kubernetes does (at
-    /// most /12 for IPv4 and /64 for IPv6) and large enough to have a first address.
+    /// Reads `10.96.0.0/12` or `fd00::/108`; the host part is cut off. The range has at least 8 addresses, fewer than 2^31 for
+    /// IPv4 and no more than a /64 for IPv6, as in kube-apiserver.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
         let (address, prefix) = (address.parse::<IpAddr>().ok()?, prefix.parse::<u8>().ok()?);
         let network = match address {
-            IpAddr::V4(ip) if (12..=30).contains(&prefix) => {
+            IpAddr::V4(ip) if (2..=29).contains(&prefix) => {
                 IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() & (u32::MAX << (32 - prefix))))
             }
-            IpAddr::V6(ip) if (64..=126).contains(&prefix) => {
+            IpAddr::V6(ip) if (64..=125).contains(&prefix) => {
                 IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << (128 - prefix))))
             }
             _ => return None,
         };
-        (network == address).then_some(Self { network, prefix })
+        Some(Self { network, prefix })
     }
 
     /// Reads one range, or one of each family, separated by a comma; that of the default family comes first.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{FILE, SettingsReader, readable};
+use super::{SettingsReader, files};
 use crate::settings::errors::SettingError;
 use crate::settings::values::{list, port};
 use crate::settings::{GroupSettings, PeerFiles};
@@ -29,7 +29,7 @@ impl SettingsReader {
             "give HOST:PORT at which the other replicas reach this one",
             reachable,
         );
-        let ca = self.optional("cluster-ca-file", FILE, readable);
+        let ca = self.parsed("cluster-ca-file", files::authorities);
         let own = self.pair("cluster-cert-file", "cluster-key-file");
         if self.is_alone() {
             return None;

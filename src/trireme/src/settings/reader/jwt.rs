@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
 
-use super::SettingsReader;
+use super::{SettingsReader, files};
 use crate::settings::JwtSettings;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
@@ -74,16 +74,13 @@ impl SettingsReader {
     }
 
     fn oidc_flags(&mut self, given: Given, issuers: &[String]) -> Option<AuthenticationConfiguration> {
-        let ca = match self.layers.given("oidc-ca-file") {
-            None => String::new(),
-            Some(file) => match std::fs::read_to_string(&file.text) {
-                Ok(ca) => ca,
-                Err(error) => {
-                    self.refuse(file, format!("give a file that can be read ({error})"));
-                    return None;
-                }
-            },
-        };
+        let ca_file = self.parsed("oidc-ca-file", files::authorities);
+        if ca_file.is_none() && self.layers.given("oidc-ca-file").is_some() {
+            return None;
+        }
+        let ca = ca_file
+            .and_then(|file| std::fs::read_to_string(file).ok())
+            .unwrap_or_default();
         let required = self.optional(
             "oidc-required-claim",
             "give claim=value pairs, separated by commas",

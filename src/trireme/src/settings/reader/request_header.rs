@@ -3,7 +3,7 @@
 
 use trireme_auth::FrontProxyHeaders;
 
-use super::{FILE, SettingsReader, readable};
+use super::{SettingsReader, files};
 use crate::settings::RequestHeaderSettings;
 
 /// The header without which extension API servers get no UIDs.
@@ -24,7 +24,7 @@ impl SettingsReader {
             let why = "does not have the standard X-Remote-Uid header: API aggregation will not work";
             self.refuse_if_given("requestheader-uid-headers", why);
         }
-        let ca_file = self.optional("requestheader-client-ca-file", FILE, readable)?;
+        let ca_file = self.parsed("requestheader-client-ca-file", files::authorities)?;
         Some(RequestHeaderSettings {
             ca_file,
             allowed_names,

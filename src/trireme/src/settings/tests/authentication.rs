@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn front_proxies_are_believed_by_cas_of_their_own_only() {
     let dir = tempfile::tempdir().expect("a directory");
-    let ca = dir.path().join("proxies.pem");
-    fs::write(&ca, "").expect("written");
+    let ca = pem_file(dir.path());
     let headers = "--requestheader-username-headers=X-Remote-User,X-Other --requestheader-uid-headers=x-remote-uid \
         --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra-";
     let line = format!("trireme serve {headers} --requestheader-allowed-names=proxy");

@@ -24,16 +24,25 @@ fn durations_and_ranges() {
         assert_eq!(millis(text), expected, "{text:?}");
     }
     for bad in [
-        "10.96.0.1/12",
-        "10.0.0.0/8",
         "10.0.0.0",
+        "10.0.0.0/1",
+        "10.0.0.0/30",
         "10.0.0.0/33",
         "fd00::/48",
+        "fd00::/126",
         "10.0.0.0/24,10.1.0.0/24",
         "10.0.0.0/24,fd00::/108,fd01::/108",
         "10.0.0.0/24,",
     ] {
         assert!(values::IpRange::parse_list(bad).is_none(), "{bad}");
+    }
+    for (text, range) in [
+        ("10.96.0.1/12", "10.96.0.0/12"),
+        ("10.0.0.0/8", "10.0.0.0/8"),
+        ("10.0.0.0/29", "10.0.0.0/29"),
+    ] {
+        let ranges = values::IpRange::parse_list(text).expect("as in kube-apiserver");
+        assert_eq!(ranges[0].to_string(), range, "{text}");
     }
     let both = values::IpRange::parse_list("fd00::/108, 10.0.0.0/24").expect("one of each family");
     assert_eq!(

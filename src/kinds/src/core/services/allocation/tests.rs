@@ -129,7 +129,7 @@ fn events_of_both_groups_are_one_resource() {
         .map(|version| version.group_version.to_string())
         .collect();
     assert_eq!(versions, ["v1", "events.k8s.io/v1"]);
-    assert_eq!((events.storage_version, events.ttl), (0, Some(settings.event_ttl)));
+    assert_eq!((events.storage_version, events.ttl), (0, settings.event_ttl));
     let labels: Vec<&str> = events.selectable.iter().map(|field| &*field.label).collect();
     assert!(
         ["involvedObject.name", "regarding.name", "reportingController"]
