@@ -1,7 +1,12 @@
-//! Facts that were recorded from kube-apiserver 1.36.2 and are no exchanges: its flags with their defaults.
+//! Facts that were recorded from kube-apiserver 1.36.2 and are no exchanges: its flags with their defaults, the starts
+//! that it refuses, and its metrics.
 
 #[path = "facts/defaults.rs"]
 mod defaults;
+#[path = "facts/metrics.rs"]
+mod metrics;
+#[path = "facts/startup.rs"]
+mod startup;
 
 use std::process::Command;
 
