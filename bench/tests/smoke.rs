@@ -93,10 +93,11 @@ fn tiny_all(command: &mut Command) -> &mut Command {
     command.arg(server)
 }
 
-/// The floor belongs to another package, so nothing may have built it yet. It lands beside the server.
+/// The floor belongs to another package, so nothing may have built it yet. It lands beside the server. For its package alone
+/// cargo would take other features than the tests have, and compile what it depends on once more.
 fn build_floor() {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "-p", "trireme-http", "--example", "floor"]);
+    cargo.args(["build", "--locked", "--workspace", "--example", "floor"]);
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(status.expect("cargo runs").success(), "the floor is built");
 }

@@ -4,10 +4,19 @@ use std::process::Command;
 
 use trireme_chaos::kill_loop::{self, KillLoopSettings};
 
-/// The probe belongs to another package, so nothing has built it yet.
+/// The probe belongs to another package, so nothing may have built it yet. With the whole workspace and an example, cargo takes
+/// the features that the tests have: for the package alone it would compile what that depends on once more.
 fn build_probe() {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "-p", "trireme-storage", "--bin", "trireme-store-probe"]);
+    cargo.args([
+        "build",
+        "--locked",
+        "--workspace",
+        "--example",
+        "floor",
+        "--bin",
+        "trireme-store-probe",
+    ]);
     let status = cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()

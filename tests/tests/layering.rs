@@ -8,6 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use trireme_tests::folder;
 
+#[path = "layering/doc_examples.rs"]
+mod doc_examples;
 #[path = "layering/modules.rs"]
 mod modules;
 #[path = "layering/unused.rs"]
