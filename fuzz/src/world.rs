@@ -28,7 +28,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
         features: trireme_machinery::Features::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
-        event_ttl: Duration::from_secs(3600).into(),
+        event_ttl: Some(Duration::from_secs(3600).into()),
         addresses: AddressAllocator::new(
             store.clone(),
             Clock::system(),
