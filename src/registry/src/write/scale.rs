@@ -251,10 +251,8 @@ impl Desired for ThroughScale {
         _record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         let checked = match self {
-            Self::Replacement { scale, .. } | Self::Apply { applied: scale, .. } => {
-                writer.check_uid(&request.target, "", scale)
-            }
-            Self::Patch(_) => Ok(()),
+            Self::Apply { applied: scale, .. } => writer.check_uid(&request.target, "", scale),
+            Self::Replacement { .. } | Self::Patch(_) => Ok(()),
         };
         Box::pin(future::ready(checked.map(|()| None)))
     }

@@ -315,9 +315,12 @@ impl Desired for Replacement {
         _record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
-            writer.check_uid(&request.target, "", &self.object)?;
             let creates = writer.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
-            Ok(creates.then(|| self.object.clone()))
+            if !creates {
+                return Ok(None);
+            }
+            writer.check_uid(&request.target, "", &self.object)?;
+            Ok(Some(self.object.clone()))
         })
     }
 }
