@@ -43,6 +43,8 @@ const CATEGORIES: &[(&str, usize)] = &[
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The memory that the server may have gained after all of it. Most of it is what the allocator keeps.
 const MORE_BYTES: u64 = 256 * 1024 * 1024;
+/// Limits of time on a core are those of a release build; a build without optimization gets so many times as much.
+const CPU_FACTOR: u32 = if cfg!(debug_assertions) { 30 } else { 1 };
 /// Attempts to see a case within its time on a core.
 const CPU_ATTEMPTS: usize = 5;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -120,7 +122,7 @@ fn ask(server: &Server, client: &Client, case: &Case, errors: &mut Vec<String>) 
     let begun = Instant::now();
     let came = send(client, case);
     let took = begun.elapsed();
-    if let Some(limit) = case.cpu_limit {
+    if let Some(limit) = case.cpu_limit.map(|limit| limit * CPU_FACTOR) {
         let spent = least_cpu_time(server, client, case, limit);
         if spent >= limit {
             errors.push(format!(
@@ -162,7 +164,7 @@ fn least_cpu_time(server: &Server, client: &Client, case: &Case, limit: Duration
     least
 }
 
-/// Asks a kube-apiserver all cases and writes its answers into the files: `KUBE_APISERVER=PORT,CA_FILE`, a clean one that knows
+/// Asks a kube-apiserver all cases but bombs, and writes its answers into the files: `KUBE_APISERVER=PORT,CA_FILE`, a clean one that knows
 /// the tokens of the tests.
 #[test]
 #[ignore = "it takes a kube-apiserver that runs"]
@@ -173,7 +175,13 @@ fn kube_apiserver_is_asked() {
     let client = client.with_token(ADMIN_TOKEN);
     let files = load(&prepare(&client));
     for file in &files {
-        let answers: Vec<Came> = file.cases.iter().map(|case| send(&client, case)).collect();
+        // Bombs have limits of time: one of them has taken 23 GB of kube-apiserver, and with that the machine.
+        let is_harmless = |case: &Case| case.cpu_limit.is_none();
+        let answers = file
+            .cases
+            .iter()
+            .map(|case| is_harmless(case).then(|| send(&client, case)));
+        let answers: Vec<Option<Came>> = answers.collect();
         file.update_reference(&answers).expect("the file can be written");
     }
 }

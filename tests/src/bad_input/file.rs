@@ -160,18 +160,24 @@ impl CaseFile {
         })
     }
 
-    /// Writes the answers that kube-apiserver gave beside those that are expected of this server.
-    pub fn update_reference(&self, came: &[Came]) -> std::io::Result<()> {
+    /// Writes the answers that kube-apiserver gave beside those that are expected of this server; it was not asked where there is
+    /// none.
+    pub fn update_reference(&self, came: &[Option<Came>]) -> std::io::Result<()> {
         self.rewrite(came, |case, came| {
+            let Some(came) = came else {
+                let expected = case.expected.as_ref();
+                return expected.map_or_else(String::new, |expected| case.reference.written(expected));
+            };
             let expected = case.expected.clone().unwrap_or_else(|| Expected::of(came, None));
             Reference::of(came, &expected).written(&expected)
         })
     }
 
-    fn rewrite(&self, came: &[Came], line: impl Fn(&Case, &Came) -> String) -> std::io::Result<()> {
+    fn rewrite<T>(&self, came: &[T], line: impl Fn(&Case, &T) -> String) -> std::io::Result<()> {
         let mut lines = self.lines.clone();
         for (case, came) in self.cases.iter().zip(came) {
-            lines[case.line] = format!("{:<COLUMN$} {}", case.text, line(case, came));
+            let line_of_case = format!("{:<COLUMN$} {}", case.text, line(case, came));
+            line_of_case.trim_end().clone_into(&mut lines[case.line]);
         }
         fs::write(&self.path, lines.join("\n") + "\n")
     }

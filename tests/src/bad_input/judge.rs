@@ -7,6 +7,7 @@
 //! | `404 text` | is plain text |
 //! | `400 bare` | has this code and no body: the HTTP layer refused it, it answers HEAD, or an OpenAPI document is not there |
 //! | `closed` | does not come, the connection is closed: HTTP allows no answer |
+//! | `hangs` | does not come for 30 s, which is for answers of kube-apiserver only |
 //!
 //! The text after `|` is part of the message, or of the body and the `Warning` headers if there is no message.
 
@@ -42,8 +43,9 @@ impl Expected {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (head, part) = text.split_once('|').unwrap_or((text, ""));
         let (code, form) = match head.trim() {
-            "closed" => ("0", "closed"),
-            head => head.split_once(' ')?,
+            form @ ("closed" | "hangs") => ("0", form),
+            // A `Status` without a reason has no form.
+            head => head.split_once(' ').unwrap_or((head, "")),
         };
         Some(Self {
             code: code.parse().ok()?,
