@@ -1,10 +1,11 @@
 //! Custom resources and policies as a client sees them, where no recorded scenario looks.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use trireme_tests::group::until;
-use trireme_tests::http::{Answer, Client};
+use trireme_tests::http::{Answer, Client, Request};
+use trireme_tests::receiver::Receiver;
 use trireme_tests::{Server, StoreChoice};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -230,4 +231,168 @@ fn patches_of_policies_make_objects_of_the_kind_that_is_written() {
         });
         assert!(message.contains(text), "{name}: {message}");
     }
+}
+
+/// A version whose `spec` has one text, by which objects can be selected.
+fn selectable_version(name: &str, field: &str) -> Value {
+    let mut version = version(
+        name,
+        &json!({"type": "object", "properties": {field: {"type": "string"}}}),
+    );
+    version["selectableFields"] = json!([{"jsonPath": format!(".spec.{field}")}]);
+    version
+}
+
+/// Names in a list, or in the events of a watch with the kind of each.
+fn names_in(client: &Client, path: &str) -> Vec<String> {
+    let answer = client.get(path).expect("an answer");
+    assert_eq!(answer.code, 200, "{path}: {}", answer.text());
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if !path.contains("watch=") {
+        let list: Value = serde_json::from_str(&answer.text()).expect("a list");
+        return list["items"].as_array().into_iter().flatten().map(name).collect();
+    }
+    let text = answer.text();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an event"));
+    events
+        .map(|event| {
+            format!(
+                "{} {}",
+                event["type"].as_str().unwrap_or_default(),
+                name(&event["object"])
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn selectors_are_held_against_the_version_that_a_webhook_makes() {
+    let rules = json!({
+        "v1": [{"move": "spec.hue", "to": "spec.colour"}],
+        "v2": [
+            {"move": "spec.colour", "to": "spec.hue"},
+            {"set": "metadata.labels.made", "value": "by-webhook"},
+        ],
+    });
+    let answer = json!({"result": {"status": "Success"}, "convertedObjects": "${converted}"});
+    let script = json!({"path": "/convert", "convert": rules, "review": answer, "keep": true});
+    let receiver = Receiver::start(vec![script], "default", None).expect("a port");
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    let url = format!("https://127.0.0.1:{}/convert", receiver.port());
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [selectable_version("v1", "colour"), selectable_version("v2", "hue")],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": url, "caBundle": receiver.ca_bundle()},
+                "conversionReviewVersions": ["v1"],
+            }},
+        },
+    });
+    sent(&client, "POST", DEFINITIONS, &definition);
+    until("widgets are served", PATIENCE, || code(&client, &widgets("v2")) == 200);
+    let put = |name: &str, colour: &str| {
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"colour": colour},
+        });
+        let made = sent(&client, "POST", &widgets("v1"), &object);
+        made["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (first, _, last) = (put("a", "red"), put("b", "blue"), put("c", "red"));
+    let (old, new) = (widgets("v1"), widgets("v2"));
+    for (query, expected) in [
+        (format!("{new}?fieldSelector=spec.hue%3Dred"), ["a", "c"].as_slice()),
+        (format!("{new}?fieldSelector=spec.hue!%3Dred"), &["b"]),
+        (format!("{new}?fieldSelector=spec.hue%3Dred&limit=1"), &["a"]),
+        (format!("{new}?labelSelector=made%3Dby-webhook"), &["a", "b", "c"]),
+        (format!("{old}?fieldSelector=spec.colour%3Dred"), &["a", "c"]),
+        (format!("{old}?labelSelector=made%3Dby-webhook"), &[]),
+        (
+            format!("{new}?fieldSelector=spec.hue%3Dred&watch=true&timeoutSeconds=1&resourceVersion={first}"),
+            &["ADDED c"],
+        ),
+        (
+            format!("{new}?fieldSelector=spec.hue%3Dred&watch=true&timeoutSeconds=1"),
+            &["ADDED a", "ADDED c"],
+        ),
+    ] {
+        assert_eq!(names_in(&client, &query), expected, "{query}");
+    }
+
+    let change = json!({"spec": {"hue": "red"}});
+    let changed = Request {
+        method: "PATCH",
+        path: &format!("{new}/b"),
+        content_type: Some("application/merge-patch+json"),
+        body: Some(change.to_string().into_bytes()),
+        ..Request::default()
+    };
+    assert_eq!(client.send(&changed).expect("an answer").code, 200);
+    let deleted = client.json(
+        "DELETE",
+        &format!("{new}?fieldSelector=spec.hue%3Dred,metadata.name!%3Da"),
+        &json!({}),
+    );
+    assert_eq!(deleted.expect("an answer").code, 200);
+    let since = format!("watch=true&timeoutSeconds=1&resourceVersion={last}");
+    assert_eq!(
+        names_in(&client, &format!("{new}?fieldSelector=spec.hue%3Dred&{since}"))
+            .into_iter()
+            .collect::<BTreeSet<_>>(),
+        BTreeSet::from(["ADDED b", "DELETED b", "DELETED c"].map(str::to_owned))
+    );
+    assert_eq!(names_in(&client, &new), ["a"]);
+    let unknown = client.get(&format!("{new}?fieldSelector=spec.colour%3Dred"));
+    assert_eq!(unknown.expect("an answer").code, 400, "it is no field of this version");
+}
+
+#[test]
+fn defaults_within_metadata_of_a_wrong_type_are_refused() {
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    let template = json!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object", "properties": {
+                "labels": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"a": 1}},
+            }},
+        },
+    });
+    let spec = json!({"type": "object", "properties": {"template": template}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", &spec)],
+        },
+    });
+    let (answer, status) = send(&client, "POST", DEFINITIONS, &definition);
+    assert_eq!(answer.code, 422, "{status}");
+    let cause = &status["details"]["causes"][0];
+    let at =
+        "spec.validation.openAPIV3Schema.properties[spec].properties[template].properties[metadata].properties[labels]";
+    assert_eq!(cause["field"], format!("{at}.default"));
+    assert_eq!(
+        cause["message"],
+        "Invalid value: {\"a\":1}: must result in valid metadata: metadata: Invalid value: {\"labels\":{\"a\":1}}: json: \
+         cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+    );
 }

@@ -100,8 +100,9 @@ impl Item {
         }
     }
 
-    /// The same item with its object in another version.
-    pub(crate) fn with_object(&self, object: &Value) -> Self {
+    /// The same item with its object in another version, in which labels and selectable fields may have other values; these
+    /// are `fields`.
+    pub(crate) fn with_object(&self, object: &Value, fields: Box<[Box<str>]>) -> Self {
         let encoded = encode::object_at(object, self.revision);
         let (line, bytes) = make_line(self.line_kind, &[&encoded]);
         let body = memchr::memmem::find(&bytes, br#""metadata":{"#).unwrap_or(1);
@@ -112,10 +113,10 @@ impl Item {
             key: self.key.clone(),
             namespace_len: self.namespace_len,
             uid: self.uid.clone(),
-            labels: self.labels.clone(),
+            labels: labels_of(object),
             owners: self.owners.clone(),
             is_terminating: self.is_terminating,
-            fields: self.fields.clone(),
+            fields,
             line,
             line_kind: self.line_kind,
             protobuf: OnceLock::new(),
@@ -134,6 +135,17 @@ impl Item {
         }
         make_line(kind, &[&self.bytes]).0
     }
+}
+
+/// The labels of an object, sorted by key.
+fn labels_of(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = labels.into_iter().flatten();
+    let mut labels: Vec<(Box<str>, Box<str>)> = labels
+        .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
+        .collect();
+    labels.sort_unstable();
+    labels.into()
 }
 
 /// A cached object as a tree, in the stored version and with its `resourceVersion`.

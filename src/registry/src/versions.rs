@@ -48,7 +48,8 @@ pub async fn in_version(
         let converted = convert(info, objects, from, to).await?;
         for (at, object) in places.into_iter().zip(converted) {
             if let Some(place) = items.get_mut(at) {
-                *place = Arc::new(place.with_object(&object));
+                let fields = info.selectable.values(&object);
+                *place = Arc::new(place.with_object(&object, fields));
             }
         }
     }

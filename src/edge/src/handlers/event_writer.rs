@@ -98,7 +98,7 @@ impl EventWriter {
     fn frame(&mut self, frame: WatchFrame) -> Result<Bytes, ApiError> {
         match (frame, self.accept.format) {
             (WatchFrame::Event { kind, item, .. }, ResponseFormat::Protobuf) => self.protobuf(kind, &item),
-            (WatchFrame::Event { kind, item, frame }, _) => Ok(self.line(kind, &item, frame)),
+            (WatchFrame::Event { kind, item, frame, .. }, _) => Ok(self.line(kind, &item, frame)),
             (WatchFrame::Error(error), _) => Err(error),
             (
                 WatchFrame::Bookmark {

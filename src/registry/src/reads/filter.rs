@@ -8,9 +8,11 @@ use std::{
 use trireme_machinery::selector::LabelSelector;
 
 use crate::{
-    definition::ResourceDefinition,
+    definition::{Conversion, ResourceDefinition},
     item::{Item, ItemKey},
     request::{Selection, Target},
+    selectable::SelectableFields,
+    stored,
     watch_cache::{FieldValue, Fingerprint, IndexHints, Topic},
 };
 
@@ -38,8 +40,22 @@ struct Term {
     negated: bool,
 }
 
+/// The form of an object whose labels and fields are selected by.
+#[derive(Clone)]
+enum SelectedForm {
+    /// The object as it is cached.
+    Cached,
+    /// The version of the request, whose schema has other defaults than the stored one's.
+    Served {
+        conversion: Arc<dyn Conversion>,
+        fields: SelectableFields,
+    },
+    /// The version of the request, which only the resource's converter can make.
+    Converted,
+}
+
 /// A selection, made ready to be held against many objects.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Filter {
     scope: FilterScope,
     /// The namespace of the request itself, which tokens are relative to.
@@ -48,6 +64,7 @@ pub(crate) struct Filter {
     /// The fingerprint that the labels of every selected object have.
     fingerprint: Fingerprint,
     terms: Box<[Term]>,
+    form: SelectedForm,
     topic: Topic,
 }
 
@@ -77,24 +94,58 @@ impl Filter {
             .collect();
         let own_namespace = (info.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str());
         let scope = scope(info, target, selection, own_namespace);
+        let form = form(info, target, selection, &terms);
+        // The labels of cached objects say nothing about those of converted ones.
+        let fingerprint = match form {
+            SelectedForm::Converted => Fingerprint::required_by(&LabelSelector::default()),
+            SelectedForm::Cached | SelectedForm::Served { .. } => Fingerprint::required_by(&selection.labels),
+        };
         Self {
             topic: topic(info, &scope, &terms),
             scope,
             namespace: own_namespace.map(Arc::from),
             labels: selection.labels.clone(),
-            fingerprint: Fingerprint::required_by(&selection.labels),
+            fingerprint,
             terms,
+            form,
         }
     }
 
-    /// Reports whether the object is selected.
+    /// Reports whether the object is selected; where [converted objects are](Self::selects_converted), whether it may be.
     pub(crate) fn matches(&self, item: &Item) -> bool {
         let within = match &self.scope {
             FilterScope::All => true,
             FilterScope::Namespace(namespace) => item.namespace() == &**namespace,
             FilterScope::Object(key) => item.key == *key,
         };
-        within && self.labels_match(item) && self.terms.iter().all(|term| term.matches(item))
+        within
+            && match &self.form {
+                SelectedForm::Cached => self.matches_converted(item),
+                SelectedForm::Served { conversion, fields } => {
+                    self.labels_match(item) && self.matches_served(item, &**conversion, fields)
+                }
+                SelectedForm::Converted => {
+                    let mut of_key = self.terms.iter().filter(|term| term.is_of_key());
+                    of_key.all(|term| term.matches(item, &item.fields))
+                }
+            }
+    }
+
+    /// Reports whether labels and fields are selected as the resource's converter shows them.
+    pub(crate) fn selects_converted(&self) -> bool {
+        matches!(self.form, SelectedForm::Converted)
+    }
+
+    /// Reports whether the object is selected, if it [may be](Self::matches) and is in the version of the request.
+    pub(crate) fn matches_converted(&self, item: &Item) -> bool {
+        self.labels_match(item) && self.terms.iter().all(|term| term.matches(item, &item.fields))
+    }
+
+    fn matches_served(&self, item: &Item, conversion: &dyn Conversion, fields: &SelectableFields) -> bool {
+        let mut object = stored::parse(&item.bytes).unwrap_or_default();
+        conversion.to_served(&mut object);
+        let values = fields.values(&object);
+        self.terms.iter().all(|term| term.matches(item, &values))
     }
 
     /// Reports whether an object with this key may be selected.
@@ -218,12 +269,41 @@ fn topic(info: &ResourceDefinition, scope: &FilterScope, terms: &[Term]) -> Topi
     })
 }
 
+/// The form that is selected by: another than the cached one where that may make a difference.
+fn form(info: &ResourceDefinition, target: &Target, selection: &Selection, terms: &[Term]) -> SelectedForm {
+    let has_fields = terms.iter().any(|term| !term.is_of_key());
+    if info.converter.is_some() {
+        let is_of_key = selection.labels.is_everything() && !has_fields;
+        return if is_of_key {
+            SelectedForm::Cached
+        } else {
+            SelectedForm::Converted
+        };
+    }
+    let version = info
+        .versions
+        .get(target.version)
+        .filter(|_| info.is_custom && has_fields);
+    match version.and_then(|version| version.conversion.clone()) {
+        None => SelectedForm::Cached,
+        Some(conversion) => SelectedForm::Served {
+            conversion,
+            fields: info.selectable.clone(),
+        },
+    }
+}
+
 impl Term {
-    fn matches(&self, item: &Item) -> bool {
+    /// Reports whether it is about what the key of an object says, which is the same in all versions.
+    fn is_of_key(&self) -> bool {
+        matches!(self.place, SelectedField::Name | SelectedField::Namespace)
+    }
+
+    fn matches(&self, item: &Item, fields: &[Box<str>]) -> bool {
         let value = match self.place {
             SelectedField::Name => item.name(),
             SelectedField::Namespace => item.namespace(),
-            SelectedField::Selectable(field) => item.fields.get(field).map(|value| &**value).unwrap_or_default(),
+            SelectedField::Selectable(field) => fields.get(field).map(|value| &**value).unwrap_or_default(),
             SelectedField::Unknown => "",
         };
         (value == &*self.value) != self.negated

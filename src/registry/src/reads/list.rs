@@ -5,7 +5,7 @@ use std::{ops::Bound, sync::Arc};
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{KeyValue, RangePage, RangeRequest, Revision, Storage, StorageError};
 
-use super::{errors, filter::Filter, token::Continuation};
+use super::{converted::ConvertedSelection, errors, filter::Filter, token::Continuation};
 use crate::{
     definition::ResourceDefinition,
     item::Item,
@@ -36,6 +36,8 @@ pub struct ListPage {
 /// The objects to put on a page.
 pub(super) struct PageRequest<'a> {
     pub(super) filter: &'a Filter,
+    /// The rest of the selection, which is made among converted objects.
+    pub(super) converted: Option<ConvertedSelection<'a>>,
     /// The key to begin at, relative to the collection.
     pub(super) start: Option<&'a str>,
     /// 0 is no limit.
@@ -52,7 +54,10 @@ struct Scan {
 
 impl PageRequest<'_> {
     /// Makes the page of an index that is the state at `revision`.
-    pub(super) async fn of_index(&self, index: &ItemIndex, revision: Revision) -> ListPage {
+    ///
+    /// # Errors
+    /// Those of the resource's converter, if it has to say what is selected.
+    pub(super) async fn of_index(&self, index: &ItemIndex, revision: Revision) -> Result<ListPage, ApiError> {
         let prefix = self.filter.collection_prefix();
         let (from, to) = self.filter.bounds_from(self.start);
         let mut scan = Scan {
@@ -62,7 +67,10 @@ impl PageRequest<'_> {
             done: false,
         };
         while !scan.done && !self.is_full(scan.items.len()) {
-            self.scan_some(index, &mut scan);
+            match &self.converted {
+                None => self.scan_some(index, &mut scan, self.limit),
+                Some(selection) => self.scan_converted(index, &mut scan, selection).await?,
+            }
             if !scan.done {
                 tokio::task::yield_now().await;
             }
@@ -72,33 +80,72 @@ impl PageRequest<'_> {
         let continue_token = last
             .map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
         let remaining = (more && self.filter.selects_all()).then(|| count(index, &scan));
-        ListPage {
+        Ok(ListPage {
             items: scan.items,
             revision,
             continue_token,
             remaining,
-        }
+        })
     }
 
     fn is_full(&self, items: usize) -> bool {
-        self.limit > 0 && items >= self.limit
+        reaches(self.limit, items)
+    }
+
+    /// The number of objects that fit on the page beside those that are there.
+    fn room(&self, items: usize) -> usize {
+        if self.limit == 0 {
+            usize::MAX
+        } else {
+            self.limit.saturating_sub(items)
+        }
     }
 
     /// Looks at a bounded number of objects and moves on behind them. A full page ends the scan where it is, so whether
     /// there is more is a matter of what else is there, not of what else is selected.
-    fn scan_some(&self, index: &ItemIndex, scan: &mut Scan) {
+    fn scan_some(&self, index: &ItemIndex, scan: &mut Scan, limit: usize) {
         let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.wanted());
         for (looked_at, item) in (1..).zip(candidates) {
             if self.filter.matches(item) {
                 scan.items.push(item.clone());
             }
-            if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
+            if looked_at == SCAN_AT_ONCE || reaches(limit, scan.items.len()) {
                 scan.from = Bound::Excluded(item.key.to_string());
                 return;
             }
         }
         scan.done = true;
     }
+
+    /// The same where objects have to be converted to be selected: a call converts more than are missing on the page, since
+    /// few of them may be selected.
+    async fn scan_converted(
+        &self,
+        index: &ItemIndex,
+        scan: &mut Scan,
+        selection: &ConvertedSelection<'_>,
+    ) -> Result<(), ApiError> {
+        let selected = std::mem::take(&mut scan.items);
+        let at_once = if self.limit == 0 {
+            0
+        } else {
+            self.limit.max(STORE_PAGE_LEAST)
+        };
+        self.scan_some(index, scan, at_once);
+        let found = selection.of_items(std::mem::replace(&mut scan.items, selected)).await?;
+        let room = self.room(scan.items.len());
+        scan.items.extend(found.into_iter().take(room));
+        if let Some(last) = scan.items.last().filter(|_| self.is_full(scan.items.len())) {
+            scan.from = Bound::Excluded(last.key.to_string());
+            scan.done = false;
+        }
+        Ok(())
+    }
+}
+
+/// Reports whether a page with this limit is full; 0 is no limit.
+fn reaches(limit: usize, items: usize) -> bool {
+    limit > 0 && items >= limit
 }
 
 fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> KeyRange<'a> {
@@ -181,19 +228,39 @@ impl HistoryReader<'_> {
         }
     }
 
-    /// Decodes entries until the page is full; says how many were used up.
+    /// Selects among entries until the page is full; says how many were used up.
     async fn select(
         &self,
         entries: Vec<KeyValue>,
         request: &PageRequest<'_>,
         have: usize,
     ) -> Result<(Vec<Arc<Item>>, usize), ApiError> {
-        let (info, filter) = (self.info.clone(), request.filter.clone());
-        let room = if request.limit == 0 {
-            usize::MAX
-        } else {
-            request.limit.saturating_sub(have)
+        let room = request.room(have);
+        let Some(selection) = &request.converted else {
+            return self.decode(entries, request, room).await;
         };
+        let (found, used) = self.decode(entries.clone(), request, usize::MAX).await?;
+        let mut selected = selection.of_items(found).await?;
+        if selected.len() < room {
+            return Ok((selected, used));
+        }
+        selected.truncate(room);
+        let used = selected.last().map_or(0, |last| {
+            let is_last =
+                |entry: &KeyValue| stored::item_key(self.info, &entry.key).is_ok_and(|(key, _)| key == last.key);
+            entries.iter().position(is_last).map_or(used, |place| place + 1)
+        });
+        Ok((selected, used))
+    }
+
+    /// Decodes entries until there are as many as there is room for; says how many were used up.
+    async fn decode(
+        &self,
+        entries: Vec<KeyValue>,
+        request: &PageRequest<'_>,
+        room: usize,
+    ) -> Result<(Vec<Arc<Item>>, usize), ApiError> {
+        let (info, filter) = (self.info.clone(), request.filter.clone());
         let selecting = tokio::task::spawn_blocking(move || {
             let mut found = Vec::new();
             let mut unreadable = Vec::new();

@@ -5,6 +5,7 @@
 //! the store for objects but a list at a revision that has left the cache's history. What would have to show a value that
 //! cannot be read fails.
 
+mod converted;
 pub(crate) mod errors;
 mod filter;
 mod freshness;
@@ -29,6 +30,7 @@ use trireme_machinery::ApiError;
 use trireme_storage::{Revision, Storage};
 
 use self::{
+    converted::ConvertedSelection,
     filter::Filter,
     freshness::{CacheProgress, Fresh, Late},
     list::{HistoryReader, PageRequest},
@@ -255,6 +257,7 @@ impl Reader {
         let start = continuation.as_ref().map(|continuation| continuation.start.as_str());
         let page = PageRequest {
             filter: &filter,
+            converted: ConvertedSelection::of(&self.info, target.version, &filter),
             start,
             limit: options.limit,
         };
@@ -267,7 +270,7 @@ impl Reader {
         self.check_readable(&fresh.snapshot.index, &filter, start)?;
         let listed = page.of_index(&fresh.snapshot.index, fresh.revision).await;
         target.trace.pass(TraceStep::PageMade);
-        Ok(listed)
+        listed
     }
 
     async fn list_at(&self, revision: Revision, page: &PageRequest<'_>, trace: &Trace) -> Result<ListPage, ApiError> {
@@ -281,7 +284,7 @@ impl Reader {
         history.check(page)?;
         if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
             self.check_readable(&index, page.filter, page.start)?;
-            return Ok(page.of_index(&index, revision).await);
+            return page.of_index(&index, revision).await;
         }
         let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
         metrics::counter!("trireme_lists_from_store_total", "resource" => self.info.resource.to_string()).increment(1);

@@ -23,7 +23,7 @@ use trireme_actors::{AskError, Clock};
 use trireme_machinery::{ApiError, GroupVersion};
 use trireme_storage::Revision;
 
-use super::{FRESH_WITHIN, errors, filter::Filter, freshness::CacheProgress};
+use super::{FRESH_WITHIN, converted::ConvertedSelection, errors, filter::Filter, freshness::CacheProgress};
 use crate::{
     definition::ResourceDefinition,
     event::LogEvent,
@@ -52,6 +52,8 @@ pub enum WatchFrame {
         kind: EventKind,
         /// The object after the change, or as it was last.
         item: Arc<Item>,
+        /// The object before the change, while converted objects have yet to be selected; never seen from outside.
+        previous: Option<Arc<Item>>,
         /// The event as a line of JSON in the stored version, shared with all other watchers.
         frame: Bytes,
     },
@@ -83,6 +85,17 @@ impl EventSource {
         self.version
             .as_ref()
             .is_none_or(|version| current.version_index(version).is_some())
+    }
+
+    /// The frames as they are seen through a selection among converted objects, by the definition of now.
+    async fn selected(&self, frames: &[WatchFrame]) -> Result<Vec<WatchFrame>, ApiError> {
+        let current = self.current.load_full();
+        let version = self.version.as_ref().and_then(|version| current.version_index(version));
+        let version = version.unwrap_or(current.storage_version);
+        match ConvertedSelection::of(&current, version, &self.filter) {
+            None => Ok(frames.to_vec()),
+            Some(selection) => selection.of_frames(frames).await,
+        }
     }
 }
 
@@ -141,6 +154,8 @@ pub struct Watcher {
     next_bookmark: Option<Instant>,
     deadline: Instant,
     alarm: Option<Alarm>,
+    /// Frames that have been read, while the resource's converter is asked what is selected of them.
+    unselected: Vec<WatchFrame>,
     /// Kept until everything from before the watch began has been sent.
     held: Option<Box<dyn Any + Send + Sync>>,
     clock: Clock,
@@ -197,6 +212,7 @@ impl Watcher {
             next_bookmark,
             deadline,
             alarm: None,
+            unselected: Vec::new(),
             held: None,
             clock,
         })
@@ -210,6 +226,29 @@ impl Watcher {
 
     /// The next frames, at least one; `None` is a clean end. May be dropped at any time without losing anything.
     pub async fn next(&mut self) -> Option<Vec<WatchFrame>> {
+        loop {
+            if self.unselected.is_empty() {
+                let frames = self.read().await?;
+                if !self.source.filter.selects_converted() {
+                    return Some(frames);
+                }
+                self.unselected = frames;
+            }
+            // In a box, since few watches have to wait for a converter and all would be larger for it.
+            let selected = Box::pin(self.source.selected(&self.unselected)).await;
+            self.unselected.clear();
+            match selected {
+                Ok(frames) if frames.is_empty() => {}
+                Ok(frames) => return Some(frames),
+                Err(error) => {
+                    self.phase = WatchPhase::Over;
+                    return Some(vec![WatchFrame::Error(error)]);
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Option<Vec<WatchFrame>> {
         loop {
             if !matches!(self.phase, WatchPhase::Over) && self.clock.now() >= self.deadline {
                 self.phase = WatchPhase::Over;
@@ -258,6 +297,7 @@ impl Watcher {
                 frames.push(WatchFrame::Event {
                     kind: EventKind::Added,
                     item: item.clone(),
+                    previous: None,
                     frame,
                 });
             }
@@ -373,6 +413,10 @@ impl Watcher {
             frames.push(WatchFrame::Event {
                 kind: seen.kind,
                 item: seen.item,
+                previous: event
+                    .previous
+                    .clone()
+                    .filter(|_| self.source.filter.selects_converted()),
                 frame: seen.line,
             });
         }

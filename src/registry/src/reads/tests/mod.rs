@@ -1,5 +1,6 @@
 //! The read side over a real embedded store, as clients see it.
 
+mod converted;
 mod faults;
 mod lists;
 mod support;

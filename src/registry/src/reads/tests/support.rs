@@ -51,7 +51,7 @@ pub(super) async fn truth(store: &dyn Storage, plural: &str, up_to: Revision) ->
 
 /// The event in a frame, after a check that its line says the same.
 pub(super) fn observed_event(frame: &WatchFrame) -> ObservedEvent {
-    let WatchFrame::Event { kind, item, frame } = frame else {
+    let WatchFrame::Event { kind, item, frame, .. } = frame else {
         panic!("not an event: {frame:?}")
     };
     assert!(frame.ends_with(b"}\n"), "a line ends");
