@@ -62,7 +62,9 @@ pub fn define(definition: ResourceDefinition) -> ResourceDefinition {
         conversion: Some(Arc::new(V1Beta1)),
     };
     ResourceDefinition {
-        strategy: Arc::new(Definitions),
+        strategy: Arc::new(Definitions {
+            metadata: MetadataType::find(&definition.types),
+        }),
         readable: vec![beta],
         ..definition
     }

@@ -26,13 +26,16 @@ use self::{
     spec::{validate_names, validate_spec, versions},
     structural::{flag, parts, text},
 };
-use crate::structural::formats;
+use crate::structural::{formats, metadata::MetadataType};
 
 /// What a definition waits for when it is deleted: that its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The behaviour of definitions.
-pub(crate) struct Definitions;
+pub(crate) struct Definitions {
+    /// The type of the metadata of objects, if it is there.
+    pub(crate) metadata: Option<MetadataType>,
+}
 
 impl Definitions {
     fn validate_both(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
@@ -241,7 +244,7 @@ impl Strategy for Definitions {
     fn validate(&self, _: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_metadata_name(object, &mut errors);
-        validate_spec(object, None, false, &mut errors);
+        validate_spec(object, None, false, self.metadata.as_ref(), &mut errors);
         Self::validate_both(object, None, &mut errors);
         errors
     }
@@ -254,7 +257,7 @@ impl Strategy for Definitions {
     fn validate_update(&self, _: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let is_established = is_true(old, "Established");
-        validate_spec(new, Some(old), is_established, &mut errors);
+        validate_spec(new, Some(old), is_established, self.metadata.as_ref(), &mut errors);
         if is_established {
             validate_immutable(new, old, "/spec/scope", "spec.scope", &mut errors);
             validate_immutable(new, old, "/spec/names/kind", "spec.names.kind", &mut errors);

@@ -9,6 +9,7 @@ use super::{
     rules::{validate_rule_texts, validate_rules},
     structural::{flag, is_convertible, text, validate_structural},
 };
+use crate::structural::metadata::MetadataType;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const AT_ROOT_WITH_STATUS: [&str; 22] = [
@@ -37,11 +38,12 @@ const AT_ROOT_WITH_STATUS: [&str; 22] = [
 ];
 
 /// Validates the schema of a version, `has_status` if it has a status subresource, `is_unchanged` if an update leaves it as
-/// it was.
+/// it was. Without the type of metadata, defaults within them may be of any type.
 pub(super) fn validate_version_schema(
     schema: &Value,
     has_status: bool,
     is_unchanged: bool,
+    metadata: Option<&MetadataType>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -60,7 +62,7 @@ pub(super) fn validate_version_schema(
         let before = errors.len();
         validate_structural(schema, &at, errors);
         if errors.len() == before {
-            validate_defaults(schema, true, false, &at, errors);
+            validate_defaults(schema, metadata, &at, errors);
         }
         is_structural = errors.len() == before;
     }

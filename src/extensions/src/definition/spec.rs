@@ -15,6 +15,7 @@ use super::{
     schema::validate_version_schema,
     structural::{flag, text},
 };
+use crate::structural::metadata::MetadataType;
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -36,8 +37,14 @@ pub(super) fn versions(object: &Value) -> &[Value] {
 }
 
 /// Validates the spec of a definition; `old` is what it replaces. `versions_are_open`: conversion review versions that
-/// nobody knows are taken.
-pub(super) fn validate_spec(object: &Value, old: Option<&Value>, versions_are_open: bool, errors: &mut ErrorList) {
+/// nobody knows are taken. Without the type of metadata, defaults within them may be of any type.
+pub(super) fn validate_spec(
+    object: &Value,
+    old: Option<&Value>,
+    versions_are_open: bool,
+    metadata: Option<&MetadataType>,
+    errors: &mut ErrorList,
+) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
     validate_group(spec, &path, errors);
@@ -49,10 +56,10 @@ pub(super) fn validate_spec(object: &Value, old: Option<&Value>, versions_are_op
             errors.push(Error::required(&at.child("schema.openAPIV3Schema"), ""));
         }
     }
-    validate_versions(object, old, &path, errors);
+    validate_versions(object, old, metadata, &path, errors);
     validate_names(spec, &path.child("names"), true, errors);
     let parts = SharedParts::of(versions(object));
-    parts.validate_shared(old, &path, errors);
+    parts.validate_shared(old, metadata, &path, errors);
     validate_conversion(spec, versions_are_open, &path.child("conversion"), errors);
 }
 
@@ -113,12 +120,18 @@ impl<'v> SharedParts<'v> {
         })
     }
 
-    fn validate_shared(&self, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    fn validate_shared(
+        &self,
+        old: Option<&Value>,
+        metadata: Option<&MetadataType>,
+        path: &Path<'_>,
+        errors: &mut ErrorList,
+    ) {
         let schema = self.shared("schema").and_then(|schema| schema.get("openAPIV3Schema"));
         if let Some(schema) = schema.filter(|schema| !schema.is_null()) {
             let is_unchanged = self.versions.first().is_some_and(|first| has_same_schema(first, old));
             let at = path.child("validation");
-            validate_version_schema(schema, self.has_status(), is_unchanged, &at, errors);
+            validate_version_schema(schema, self.has_status(), is_unchanged, metadata, &at, errors);
         }
         if let Some(subresources) = self.shared("subresources") {
             validate_subresources(subresources, &path.child("subresources"), errors);
@@ -133,7 +146,13 @@ impl<'v> SharedParts<'v> {
     }
 }
 
-fn validate_versions(object: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_versions(
+    object: &Value,
+    old: Option<&Value>,
+    metadata: Option<&MetadataType>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let versions = versions(object);
     let parts = SharedParts::of(versions);
     let list = path.child("versions");
@@ -153,7 +172,7 @@ fn validate_versions(object: &Value, old: Option<&Value>, path: &Path<'_>, error
                 .pointer("/subresources/status")
                 .is_some_and(|status| !status.is_null());
             let is_unchanged = has_same_schema(version, old);
-            validate_version_schema(schema, has_status, is_unchanged, &at.child("schema"), errors);
+            validate_version_schema(schema, has_status, is_unchanged, metadata, &at.child("schema"), errors);
         }
         let own = |name: &str| version.get(name).filter(|_| parts.shared(name).is_none());
         if let Some(subresources) = own("subresources") {

@@ -21,7 +21,7 @@ fn definition(field: &Value) -> Value {
 
 fn errors(field: &Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_spec(&definition(field), None, false, &mut errors);
+    validate_spec(&definition(field), None, false, None, &mut errors);
     let at = "spec.validation.openAPIV3Schema.properties[spec].properties[f]";
     errors.iter().map(|error| error.to_string().replace(at, "f")).collect()
 }
@@ -70,8 +70,12 @@ fn errors_with(pointer: &str, value: Value) -> Vec<String> {
 }
 
 fn errors_of(definition: &Value) -> Vec<String> {
-    let errors = Definitions.validate(&context(), &prepared(definition));
+    let errors = definitions().validate(&context(), &prepared(definition));
     errors.iter().map(ToString::to_string).collect()
+}
+
+fn definitions() -> Definitions {
+    Definitions { metadata: None }
 }
 
 fn context() -> WriteContext {
@@ -86,7 +90,7 @@ fn context() -> WriteContext {
 
 fn prepared(definition: &Value) -> Value {
     let mut definition = definition.clone();
-    Definitions.prepare_for_create(&context(), &mut definition);
+    definitions().prepare_for_create(&context(), &mut definition);
     definition
 }
 
@@ -229,8 +233,62 @@ fn an_approval_is_asked_for_when_it_changes() {
     assert_eq!(errors_of(&old).len(), 1, "it has no approval");
     let old = prepared(&old);
     let mut new = old.clone();
-    let refused = |new: &Value| Definitions.validate_update(&context(), new, &old).len();
+    let refused = |new: &Value| definitions().validate_update(&context(), new, &old).len();
     assert_eq!(refused(&new), 0);
     new["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "odd"});
     assert_eq!(refused(&new), 1);
+}
+
+#[test]
+fn defaults_within_metadata_make_valid_resources() {
+    let embedded = |name: &str, property: Value| {
+        let properties = json!({
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+        });
+        let mut schema = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": properties});
+        schema["properties"][name] = property;
+        schema
+    };
+    let in_metadata =
+        |name: &str, property: Value| embedded("metadata", json!({"type": "object", "properties": {name: property}}));
+    let finalizers = json!({"type": "array", "items": {"type": "string", "default": "Not one"}});
+    for (field, at, expected) in [
+        (
+            embedded("kind", json!({"type": "string", "default": "Odd kind"})),
+            "f.properties[kind].default",
+            "Invalid value: \"Odd kind\": must result in valid metadata: kind: Invalid value: \"Odd kind\": may have \
+             mixed case, but should otherwise match: ",
+        ),
+        (
+            in_metadata("name", json!({"type": "string", "default": "a/b"})),
+            "f.properties[metadata].properties[name].default",
+            "Invalid value: \"a/b\": must result in valid metadata: metadata.name: Invalid value: \"a/b\": may not contain '/'",
+        ),
+        (
+            in_metadata("finalizers", finalizers),
+            "f.properties[metadata].properties[finalizers].items.default",
+            "Invalid value: \"Not one\": must result in valid metadata: metadata.finalizers: Invalid value: \"Not one\": ",
+        ),
+        (
+            embedded(
+                "metadata",
+                json!({"type": "object", "default": {"name": "a/b", "namespace": "A"}}),
+            ),
+            "f.properties[metadata].default",
+            "Invalid value: {\"name\":\"a/b\",\"namespace\":\"A\"}: must result in valid metadata: [metadata.name: ",
+        ),
+    ] {
+        let found = errors(&field);
+        let found: Vec<_> = found.iter().filter_map(|error| error.split_once(": ")).collect();
+        let [(place, text)] = found[..] else {
+            panic!("{field}: {found:?}")
+        };
+        assert_eq!(place, at);
+        assert!(text.starts_with(expected), "{text}");
+    }
+    let good = in_metadata("name", json!({"type": "string", "default": "a"}));
+    assert_eq!(errors(&good), Vec::<String>::new());
+    // A resource that is embedded in the metadata of another one is looked at by itself.
+    let other = in_metadata("labels", embedded("kind", json!({"type": "string", "default": "Good"})));
+    assert!(errors(&other).iter().all(|error| !error.contains("must result in")));
 }

@@ -69,10 +69,21 @@ impl MetadataType {
         Ok(unknown)
     }
 
+    /// As [`coerce`](Self::coerce), of a value that is a resource itself.
+    ///
+    /// # Errors
+    /// If they are of another type.
+    pub(crate) fn coerce_resource(&self, value: &mut Value, schema: &Structural) -> Result<(), DecodeError> {
+        if let Some(fields) = value.as_object_mut() {
+            self.decode_embedded(fields, "")?;
+        }
+        self.coerce(value, schema).map(drop)
+    }
+
     /// As [`decode`](Self::decode), of the resource at a path.
     fn decode_embedded(&self, fields: &mut Object, path: &str) -> Result<Vec<String>, DecodeError> {
         let invalid = |name: &str, value: &Value, why: String| DecodeError::Embedded {
-            path: format!("{path}.{name}"),
+            path: format!("{path}.{name}").trim_start_matches('.').to_owned(),
             shown: shown(value),
             why,
         };

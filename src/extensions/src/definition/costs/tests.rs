@@ -236,7 +236,7 @@ fn an_update_is_not_held_against_the_limit_of_rules_that_it_leaves() {
     };
     let errors = |new: &Value, old: Option<&Value>| {
         let mut errors = ErrorList::new();
-        validate_spec(new, old, false, &mut errors);
+        validate_spec(new, old, false, None, &mut errors);
         errors.iter().map(|error| error.field.clone()).collect::<Vec<_>>()
     };
     let list = |max: u64| {
