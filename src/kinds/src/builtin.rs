@@ -220,8 +220,13 @@ fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinit
 }
 
 fn served(row: &ResourceData, version: &VersionData, apis: &ApiSelection, kind: &Kind) -> ServedVersion {
-    let type_id = types_of(apis, row)
-        .find(&version.type_name)
+    let types = types_of(apis, row);
+    // The table may lack the type of a version that is stored without being served: its fields and tags are those of the
+    // stable one.
+    let stable = row.versions.iter().filter(|version| version.is_stable());
+    let mut candidates = std::iter::once(version).chain(stable);
+    let type_id = candidates
+        .find_map(|version| types.find(&version.type_name))
         .expect("a test holds every row's type against the table");
     let group_version = GroupVersion::new(&row.group, &version.name);
     let own = kind.conversions.iter().find(|(of, _)| *of == group_version);

@@ -194,6 +194,52 @@ fn beta_versions_of_served_kinds_are_read_and_written_anew() {
     assert_eq!(object_of(&answer)["metadata"]["labels"]["changed"], "yes");
 }
 
+/// kube-apiserver 1.36 stores mutating policies in version 1beta1, for the release before it.
+#[test]
+fn mutating_policies_are_stored_in_version_1beta1() {
+    let server = Server::start(StoreChoice::Etcd);
+    let client = server.client();
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": "a"},
+        "spec": {
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
+            ]},
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "a"},
+        "spec": {"policyName": "a"},
+    });
+    for (plural, object) in [
+        ("mutatingadmissionpolicies", policy),
+        ("mutatingadmissionpolicybindings", binding),
+    ] {
+        let made = client
+            .json("POST", &format!("{group}/{plural}"), &object)
+            .expect("an answer");
+        assert_eq!(made.code, 201, "{}", made.text());
+        let stored = read_past(&server, &format!("/registry/{plural}/a"));
+        let stored: Value = serde_json::from_slice(&stored).expect("JSON");
+        assert_eq!(stored["apiVersion"], "admissionregistration.k8s.io/v1beta1");
+        let shown = object_of(&client.get(&format!("{group}/{plural}/a")).expect("an answer"));
+        assert_eq!(shown["apiVersion"], "admissionregistration.k8s.io/v1");
+        assert_eq!(shown["spec"], object_of(&made)["spec"]);
+        assert_eq!(
+            shown["metadata"]["managedFields"][0]["apiVersion"],
+            "admissionregistration.k8s.io/v1"
+        );
+    }
+    let discovery = object_of(&client.get(group).expect("an answer"));
+    let resources = discovery["resources"].as_array().into_iter().flatten();
+    let hashes = resources.filter(|resource| resource["name"] == "mutatingadmissionpolicies");
+    let hashes: Vec<&Value> = hashes.map(|resource| &resource["storageVersionHash"]).collect();
+    assert_eq!(hashes, ["LYmCf+UMVdg="]);
+}
+
 /// kube-apiserver stores definitions in version 1beta1, and custom resources with a line break at the end.
 #[test]
 fn definitions_in_version_1beta1_are_served_with_their_objects() {
