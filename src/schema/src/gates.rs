@@ -35,6 +35,8 @@ pub struct FeatureGate {
     pub default: bool,
     /// True if it cannot be configured.
     pub locked: bool,
+    /// The features without which it cannot be on, by name.
+    pub needs: Vec<&'static str>,
 }
 
 /// All feature gates of the release, by name.
@@ -55,7 +57,10 @@ fn read(line: &'static str) -> Option<FeatureGate> {
             _ => return None,
         },
         default: default.parse().ok()?,
-        locked: words.next() == Some("locked"),
+        locked: words.clone().any(|word| word == "locked"),
+        needs: words
+            .find_map(|word| word.strip_prefix("needs="))
+            .map_or_else(Vec::new, |names| names.split(',').collect()),
     })
 }
 
@@ -75,5 +80,18 @@ mod tests {
                 .iter()
                 .all(|gate| gate.stage != GateStage::Alpha || !gate.default)
         );
+    }
+
+    #[test]
+    fn what_a_gate_needs_is_there_and_on_by_default_if_the_gate_is() {
+        let by_name = |name: &str| feature_gates().iter().find(|gate| gate.name == name);
+        for gate in feature_gates() {
+            for needed in &gate.needs {
+                let needed = by_name(needed).unwrap_or_else(|| panic!("{}: no gate {needed}", gate.name));
+                assert!(needed.default || !gate.default, "{} without {}", gate.name, needed.name);
+            }
+        }
+        let preemption = by_name("WorkloadAwarePreemption").map(|gate| &*gate.needs);
+        assert_eq!(preemption, Some(&["GangScheduling"][..]));
     }
 }

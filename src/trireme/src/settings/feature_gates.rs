@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trireme_machinery::{Feature, Features};
+use trireme_machinery::{Feature, Features, go_text::aggregate_errors};
 use trireme_schema::{FeatureGate, GateStage, feature_gates};
 
 use super::values::list;
@@ -27,7 +27,8 @@ impl FeatureGates {
     /// Reads `NAME=true,NAME=false`; the last word on a feature counts.
     ///
     /// # Errors
-    /// The text of kube-apiserver, if a value is no boolean or the feature cannot be switched.
+    /// The text of kube-apiserver, if a value is no boolean, a feature cannot be switched, or one is on without those that it
+    /// needs.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut switched = BTreeMap::new();
         for gate in list(text) {
@@ -49,7 +50,21 @@ impl FeatureGates {
             }
             switched.insert(name.to_owned(), on);
         }
-        Ok(Self { switched })
+        let gates = Self { switched };
+        aggregate_errors(&gates.unmet_needs()).map_or(Ok(gates), Err)
+    }
+
+    /// The features that are on although one that they need is off.
+    fn unmet_needs(&self) -> Vec<String> {
+        let on = feature_gates().iter().filter(|gate| self.state(gate));
+        let unmet = on.filter_map(|gate| {
+            let off = gate.needs.iter().filter(|name| !self.is_on(name));
+            let off: Vec<&str> = off.copied().collect();
+            (!off.is_empty()).then(|| (gate.name, off.join(" ")))
+        });
+        unmet
+            .map(|(name, off)| format!("{name} is enabled, but depends on features that are disabled: [{off}]"))
+            .collect()
     }
 
     /// Reports whether a feature is on.
@@ -153,6 +168,26 @@ mod tests {
         );
         assert_eq!(error("WatchList"), "missing bool value for WatchList");
         assert!(gates("NodeLogQuery=true").is_on("NodeLogQuery"));
+    }
+
+    #[test]
+    fn gates_that_need_each_other_are_switched_together() {
+        let error = |text| FeatureGates::parse(text).expect_err("something is missing");
+        assert_eq!(
+            error("GangScheduling=true"),
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]"
+        );
+        assert_eq!(
+            error("GangScheduling=true,DRAWorkloadResourceClaims=true"),
+            "[DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: [GenericWorkload], \
+             GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]]"
+        );
+        assert!(gates("GangScheduling=true,GenericWorkload=true").is_on("GangScheduling"));
+        assert!(gates("AllAlpha=true,AllBeta=true").is_on("WorkloadAwarePreemption"));
+        // A gate that is on by default needs others, too.
+        assert!(
+            error("APIServerIdentity=false,UnknownVersionInteroperabilityProxy=true").contains("[APIServerIdentity]")
+        );
     }
 
     #[test]
