@@ -228,6 +228,8 @@ fn line(stream: &mut Stream) -> io::Result<Option<String>> {
 impl State {
     /// Answers the requests of a connection.
     fn serve(&self, connection: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
+        // Else what is written in parts waits for the client to acknowledge what came before, which it does after 40 ms.
+        connection.set_nodelay(true)?;
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         let mut stream = BufReader::new(StreamOwned::new(tls, connection));
         while let Some(request) = Incoming::read(&mut stream)? {
@@ -272,10 +274,16 @@ impl State {
         for (name, value) in &headers {
             head += &format!("{name}: {}\r\n", fill(value.as_str().unwrap_or_default()));
         }
-        stream.get_mut().write_all(format!("{head}\r\n").as_bytes())?;
+        head += "\r\n";
+        let whole = if lines.is_none() && status != 101 {
+            text.as_str()
+        } else {
+            ""
+        };
+        stream.get_mut().write_all(format!("{head}{whole}").as_bytes())?;
         match lines {
             None if status == 101 => return echo(stream).map(|()| false),
-            None => stream.get_mut().write_all(text.as_bytes())?,
+            None => {}
             Some(lines) => {
                 for line in lines {
                     let line = format!("{line}\n");
