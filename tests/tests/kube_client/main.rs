@@ -5,8 +5,10 @@
 //! | `objects` | typed and dynamic objects, patches, subresources, errors |
 //! | `watching` | watchers, reflectors, and how they come back after a restart |
 //! | `controllers` | controllers, finalizers, leases, events |
+//! | `custom` | an operator with a resource of its own |
 
 mod controllers;
+mod custom;
 mod objects;
 mod watching;
 
@@ -132,6 +134,7 @@ const CASES: &[Case] = &[
     ("controller", |scene| {
         controllers::a_controller_keeps_what_it_owns(scene).boxed()
     }),
+    ("operator", |scene| custom::objects_are_reconciled(scene).boxed()),
     ("events", |scene| controllers::events_are_counted(scene).boxed()),
 ];
 
