@@ -118,7 +118,8 @@ impl Extensions {
             builder: builder.clone(),
             entries: Entries::default(),
         };
-        let view = View::start(system, PLURAL, [definitions.reader().clone()], fold);
+        // The caches of custom resources begin where the others do, or watches of them could not resume after a restart.
+        let view = View::start_from_history(system, PLURAL, definitions.reader().clone(), fold);
         let announcement = settings.announcement.map(|(all, own)| (all, own.into()));
         let others = announcement
             .as_ref()

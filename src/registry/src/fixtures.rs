@@ -190,6 +190,9 @@ pub(crate) fn open_store() -> (TempDir, Arc<EmbeddedStore>) {
     (dir, Arc::new(store))
 }
 
+/// The revisions of history that caches begin with.
+pub(crate) const HISTORY: Revision = 100;
+
 /// The read side of some resources over one store.
 pub(crate) struct ReadSide {
     pub(crate) store: Arc<dyn Storage>,
@@ -215,7 +218,7 @@ impl ReadSide {
         resources: Vec<ResourceDefinition>,
     ) -> Self {
         let options = StoreWatcherOptions {
-            history: 100,
+            history: HISTORY,
             ..StoreWatcherOptions::default()
         };
         let store_watcher = StoreWatcherHandle::spawn(system, store.clone(), options).expect("it is the only one");

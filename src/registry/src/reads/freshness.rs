@@ -99,7 +99,8 @@ impl CacheProgress {
         })
     }
 
-    async fn catch_up(&self, revision: Revision) -> Option<Fresh> {
+    /// Waits as [`wait`](Self::wait) does, without a deadline; nothing if the cache is gone for good.
+    pub(crate) async fn catch_up(&self, revision: Revision) -> Option<Fresh> {
         let (mut clock, mut applied) = (self.store_watcher.clock(), self.cache.applied());
         applied.wait_for(|applied| *applied >= 0).await.ok()?;
         let needed = revision.max(self.store_watcher.floor());

@@ -166,6 +166,13 @@ impl Reader {
         self.read_index.revision(deadline).await
     }
 
+    /// Waits until the cache is where the store was when the caches were loaded; for ever if it is never loaded.
+    pub(crate) async fn caught_up(&self) {
+        if self.progress.catch_up(0).await.is_none() {
+            std::future::pending().await
+        }
+    }
+
     /// The revision of the newest change, once the resource [is ready](Self::is_ready).
     pub(crate) fn last_change_if_ready(&self) -> Option<Revision> {
         self.progress.at_hand(0).map(|fresh| fresh.snapshot.revision)

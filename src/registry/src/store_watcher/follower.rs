@@ -182,12 +182,13 @@ impl StoreFollower {
             loaded = self.load(&prefix, at).await;
         }
         let mut loaded = loaded?;
+        // Before a cache is loaded: no read is to be answered from a state of the past.
+        self.source.shared.set_floor(now);
         self.feeds.clear();
         for (prefix, registration) in wanted.iter() {
             let followed = self.hand_over(registration, loaded.remove(prefix), at).await;
             self.feeds.insert(prefix.clone(), followed);
         }
-        self.source.shared.set_floor(now);
         self.reached(at);
         tracing::info!(
             revision = now,

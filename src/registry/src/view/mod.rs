@@ -12,7 +12,9 @@
 //! [`Fold::remove`]; objects that have not changed are never handed over again, not even after a cache was rebuilt and
 //! its history is lost. Changes of one resource come in the order of the store. The snapshot that
 //! [`View::wait_for`] returns reflects every source at the revision or later. A fold that panics is made anew from all
-//! objects; the last snapshot stays until then.
+//! objects; the last snapshot stays until then. Caches begin with a state of the past and the changes since, so that watches
+//! can resume after a restart: no snapshot is of before the caches were loaded, lest a replica that starts goes by rules
+//! that are gone.
 
 mod entries;
 mod follower;
@@ -91,7 +93,22 @@ impl<T: Send + Sync + 'static> View<T> {
         let view = Self::new(name.into(), readers.len(), &fold);
         // A wait for the view may come before the task has run.
         view.sources.store(Some(Arc::clone(&readers)));
-        view.follow(system, std::future::ready(readers), fold);
+        view.follow(system, std::future::ready(readers), fold, false);
+        view
+    }
+
+    /// The same with snapshots of the past that the caches begin with: for what goes through the history beside them, and is no
+    /// rule that requests are judged by.
+    pub fn start_from_history<F: Fold<Value = T>>(
+        system: &ActorSystem,
+        name: impl Into<Arc<str>>,
+        source: Reader,
+        fold: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        let readers = Arc::new(vec![source]);
+        let view = Self::new(name.into(), readers.len(), &fold);
+        view.sources.store(Some(Arc::clone(&readers)));
+        view.follow(system, std::future::ready(readers), fold, true);
         view
     }
 
@@ -112,7 +129,7 @@ impl<T: Send + Sync + 'static> View<T> {
             bound.store(Some(Arc::clone(&readers)));
             readers
         };
-        view.follow(system, readers, fold);
+        view.follow(system, readers, fold, false);
         view
     }
 
@@ -130,6 +147,7 @@ impl<T: Send + Sync + 'static> View<T> {
         system: &ActorSystem,
         readers: impl Future<Output = Arc<Vec<Reader>>> + Send + 'static,
         fold: impl Fn() -> F + Send + Sync + 'static,
+        publishes_history: bool,
     ) {
         let (name, published) = (Arc::clone(&self.name), Arc::clone(&self.published));
         let (task, clock) = (format!("view/{name}"), system.clock().clone());
@@ -139,6 +157,7 @@ impl<T: Send + Sync + 'static> View<T> {
                 sources: readers.await,
                 published,
                 clock,
+                publishes_history,
             };
             following.run(fold).await;
         });

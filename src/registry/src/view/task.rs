@@ -3,11 +3,15 @@
 use std::{
     collections::{HashMap, HashSet},
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::{FutureExt as _, future::select_all};
+use futures_util::{
+    FutureExt as _,
+    future::{join_all, select_all},
+};
 use trireme_actors::Clock;
 use trireme_storage::Revision;
 
@@ -33,6 +37,8 @@ pub(super) struct Following<T> {
     pub(super) sources: Arc<Vec<Reader>>,
     pub(super) published: Arc<PublishedView<T>>,
     pub(super) clock: Clock,
+    /// True if the states of the past that caches begin with are published too.
+    pub(super) publishes_history: bool,
 }
 
 impl<T: Send + Sync + 'static> Following<T> {
@@ -81,12 +87,38 @@ impl<'a, F: Fold> ViewLife<'a, F> {
     }
 
     async fn run(mut self) -> ! {
+        if !self.following.publishes_history {
+            self.catch_up().await;
+            self.publish();
+        }
         loop {
             let (number, changes) = self.next().await;
             self.take(number, changes).await;
-            if self.sources.iter().all(|source| source.is_loaded) {
-                self.following.published.publish(self.fold.value(), &self.folded);
-            }
+            self.publish();
+        }
+    }
+
+    /// Folds the states of the past that caches begin with, up to where the store was when they were loaded.
+    async fn catch_up(&mut self) {
+        let following = self.following;
+        let mut caught_up = pin!(join_all(following.sources.iter().map(Reader::caught_up)));
+        loop {
+            let (number, changes) = tokio::select! {
+                biased;
+                news = self.next() => news,
+                _ = &mut caught_up => break,
+            };
+            self.take(number, changes).await;
+        }
+        // The last of them may have come between the two looks.
+        while let Some((number, changes)) = self.next().now_or_never() {
+            self.take(number, changes).await;
+        }
+    }
+
+    fn publish(&self) {
+        if self.sources.iter().all(|source| source.is_loaded) {
+            self.following.published.publish(self.fold.value(), &self.folded);
         }
     }
 

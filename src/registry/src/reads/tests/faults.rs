@@ -26,7 +26,11 @@ use super::{
     super::FRESH_WITHIN,
     support::{STATE, events, open, truth, until_error},
 };
-use crate::fixtures::{ReadSide, configmaps, get, open_store, put, watch};
+use crate::{
+    fixtures::{HISTORY, ReadSide, configmaps, get, open_store, put, watch},
+    item::Item,
+    view::{View, compile_entries},
+};
 
 /// That of the store watcher.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
@@ -141,6 +145,47 @@ impl Storage for Breaking {
     fn compacted(&self) -> Revision {
         self.inner.compacted()
     }
+}
+
+#[test]
+fn a_view_is_never_of_before_the_start_unless_it_goes_through_the_history() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, inner) = open_store();
+        let inner: Arc<dyn Storage> = inner;
+        put(&*inner, &configmaps(), "n/gone", json!({})).await;
+        let (entry, _) = inner
+            .get("/registry/configmaps/n/gone", None)
+            .await
+            .expect("it answers");
+        let written = entry.expect("it is there").mod_revision;
+        // As far back as caches begin, it is still there.
+        for _ in 1..HISTORY {
+            put(&*inner, &configmaps(), "n/stays", json!({})).await;
+        }
+        let deleted = inner.delete("/registry/configmaps/n/gone", written, None).await;
+        let Ok(WriteOutcome::Committed(now)) = deleted else {
+            panic!("{deleted:?}");
+        };
+        assert_eq!(now - written, HISTORY);
+        let store = Breaking::over(inner);
+        store.stands.send_replace(true);
+        let side = ReadSide::start_over(&kit.system, store.clone(), vec![configmaps()]).await;
+        let keys = || compile_entries(|item: &Item| Some(item.revision));
+        let view = View::start(&kit.system, "now", [side.reader("configmaps")], keys);
+        let history = View::start_from_history(&kit.system, "history", side.reader("configmaps"), keys);
+        let begun = history.changes().wait_for(|revision| *revision >= 0).await.is_ok();
+        assert!(begun && history.load().find("n/gone").is_some());
+        assert!(view.load().is_empty() && view.load().revision < 0);
+        store.stands.send_replace(false);
+        let first = view
+            .changes()
+            .wait_for(|revision| *revision >= 0)
+            .await
+            .map(|revision| *revision);
+        assert_eq!(first.ok(), Some(now));
+        let there: Vec<String> = view.load().iter().map(|(key, _)| key.to_string()).collect();
+        assert_eq!(there, ["n/stays"]);
+    });
 }
 
 /// Ends pauses of up to `longest` when they have begun, while `wanted` is waited for.
