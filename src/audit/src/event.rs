@@ -106,24 +106,13 @@ pub struct AuditEvent {
     pub annotations: BTreeMap<String, String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TypeMeta {
-    kind: &'static str,
-    api_version: &'static str,
-}
-
-const TYPE_META: TypeMeta = TypeMeta {
-    kind: "Event",
-    api_version: "audit.k8s.io/v1",
-};
+/// The beginning of an event that says itself of what kind it is.
+const TYPE_META: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 
 /// The fields before the bodies, in the order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventHead<'a> {
-    #[serde(flatten)]
-    type_meta: Option<TypeMeta>,
     level: AuditLevel,
     #[serde(rename = "auditID")]
     audit_id: &'a str,
@@ -165,18 +154,17 @@ struct EventTail<'a> {
 impl AuditEvent {
     /// Writes the event as an object of `audit.k8s.io/v1`, without a line break.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        self.write(Some(TYPE_META), out);
+        self.write(TYPE_META, out);
     }
 
     /// Writes the event as an item of a list, which says of what kind its items are.
     pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
-        self.write(None, out);
+        self.write(b"", out);
     }
 
-    fn write(&self, type_meta: Option<TypeMeta>, out: &mut Vec<u8>) {
+    fn write(&self, type_meta: &[u8], out: &mut Vec<u8>) {
         let request = &*self.request;
         let head = EventHead {
-            type_meta,
             level: request.level,
             audit_id: request.id.as_str(),
             stage: self.stage,
@@ -195,8 +183,9 @@ impl AuditEvent {
             object_ref: self.object.as_ref(),
             response_status: self.status.as_ref(),
         };
+        out.push(b'{');
+        out.extend_from_slice(type_meta);
         write_fields(out, &head);
-        out.pop();
         for (name, body) in [
             ("requestObject", &self.request_object),
             ("responseObject", &self.response_object),
@@ -207,14 +196,13 @@ impl AuditEvent {
             }
         }
         out.push(b',');
-        let tail_begins = out.len();
         let tail = EventTail {
             request_received_timestamp: micro_time(request.received),
             stage_timestamp: micro_time(self.reached),
             annotations: &self.annotations,
         };
         write_fields(out, &tail);
-        out.remove(tail_begins);
+        out.push(b'}');
     }
 
     /// The event as one line for people, of some of its fields.
@@ -257,8 +245,12 @@ impl AuditEvent {
     }
 }
 
+/// Writes fields without the braces around them.
 fn write_fields(out: &mut Vec<u8>, fields: &impl Serialize) {
-    serde_json::to_writer(out, fields).expect("texts, lists and maps of texts are JSON");
+    let begin = out.len();
+    serde_json::to_writer(&mut *out, fields).expect("texts, lists and maps of texts are JSON");
+    out.remove(begin);
+    out.pop();
 }
 
 /// A time as `metav1.MicroTime` prints it.

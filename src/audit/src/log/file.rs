@@ -13,7 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use trireme_actors::Clock;
 
-use super::LogSettings;
+use super::{Lines, LogSettings};
 
 const MIB: u64 = 1024 * 1024;
 /// The default of lumberjack.
@@ -68,14 +68,25 @@ impl RotatingFile {
         })
     }
 
-    /// Appends a line, to a fresh file if this one would become too large.
-    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let more = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.bytes > 0 && self.bytes.saturating_add(more) > self.max_bytes {
-            self.rotate()?;
+    /// Appends lines with one write for as many as the file has room for; a fresh file begins with a whole line.
+    pub(super) fn write(&mut self, lines: &Lines) -> io::Result<()> {
+        let mut begin = 0;
+        let mut end = 0;
+        for line_end in lines.ends.iter().copied() {
+            let bytes = self.bytes.saturating_add(length(line_end - begin));
+            if bytes > self.max_bytes && self.bytes.saturating_add(length(end - begin)) > 0 {
+                self.append(&lines.text[begin..end])?;
+                self.rotate()?;
+                begin = end;
+            }
+            end = line_end;
         }
-        self.file.write_all(line)?;
-        self.bytes = self.bytes.saturating_add(more);
+        self.append(&lines.text[begin..end])
+    }
+
+    fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        self.file.write_all(text)?;
+        self.bytes = self.bytes.saturating_add(length(text.len()));
         Ok(())
     }
 
@@ -93,6 +104,10 @@ impl RotatingFile {
         }));
         Ok(())
     }
+}
+
+fn length(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
@@ -208,6 +223,15 @@ mod tests {
         names
     }
 
+    fn lines(texts: &[&[u8]]) -> Lines {
+        let mut lines = Lines::default();
+        for text in texts {
+            lines.text.extend_from_slice(text);
+            lines.ends.push(lines.text.len());
+        }
+        lines
+    }
+
     fn keep(max_backups: usize, max_age: Option<Duration>, compress: bool) -> Keep {
         Keep {
             max_backups,
@@ -223,13 +247,43 @@ mod tests {
         clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_387_029_160));
         let mut file = RotatingFile::open(&settings(&folder), clock.into()).expect("it opens");
         let line = [b'x'; 700_000];
-        file.write(&line).expect("it is written");
+        file.write(&lines(&[&line])).expect("it is written");
         assert_eq!(names(&folder), ["audit.log"]);
-        file.write(&line).expect("it is written");
+        file.write(&lines(&[&line])).expect("it is written");
         assert_eq!(names(&folder), ["audit-2026-11-22T22-37-09.160.log", "audit.log"]);
         let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
         assert_eq!(mode(&folder.path().join("new/audit.log")), 0o600);
         assert_eq!(mode(&folder.path().join("new")), 0o700);
+    }
+
+    #[tokio::test]
+    async fn lines_that_come_together_are_divided_where_the_file_is_full() {
+        let folder = TempDir::new().expect("a folder");
+        let clock = ManualClock::new();
+        clock.set_wall(SystemTime::UNIX_EPOCH + DAY);
+        let mut file = RotatingFile::open(&settings(&folder), clock.into()).expect("it opens");
+        let large = |byte| vec![byte; 400_000];
+        let (first, second, third) = (large(b'1'), large(b'2'), large(b'3'));
+        file.write(&lines(&[&first, &second, &third, b"4"]))
+            .expect("it is written");
+        let read = |name: &str| fs::read(folder.path().join("new").join(name)).expect("it is there");
+        assert!(read("audit-1970-01-02T00-00-00.000.log") == [first, second].concat());
+        assert!(read("audit.log") == [third, b"4".to_vec()].concat());
+    }
+
+    #[tokio::test]
+    async fn a_line_larger_than_a_file_has_one_of_its_own() {
+        let folder = TempDir::new().expect("a folder");
+        let clock = ManualClock::new();
+        clock.set_wall(SystemTime::UNIX_EPOCH + DAY);
+        let mut file = RotatingFile::open(&settings(&folder), clock.into()).expect("it opens");
+        let huge = vec![b'x'; 2_000_000];
+        file.write(&lines(&[&huge, b"after"])).expect("it is written");
+        assert_eq!(names(&folder), ["audit-1970-01-02T00-00-00.000.log", "audit.log"]);
+        assert_eq!(
+            fs::read(folder.path().join("new/audit.log")).expect("it is there"),
+            b"after"
+        );
     }
 
     #[test]
@@ -237,7 +291,7 @@ mod tests {
         let folder = TempDir::new().expect("a folder");
         for _ in 0..2 {
             let mut file = RotatingFile::open(&settings(&folder), ManualClock::new().into()).expect("it opens");
-            file.write(b"line\n").expect("it is written");
+            file.write(&lines(&[b"line\n"])).expect("it is written");
         }
         let text = fs::read_to_string(folder.path().join("new/audit.log")).expect("it is there");
         assert_eq!(text, "line\nline\n");

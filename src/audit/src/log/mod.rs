@@ -92,9 +92,9 @@ impl AuditBackend for LogBackend {
     fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let (format, out) = (self.format, Arc::clone(&self.out));
         let writing = tokio::task::spawn_blocking(move || {
-            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-            // A line at a time, so that a rotated file holds whole lines.
-            events.iter().try_for_each(|event| out.write(&line(format, event)))
+            let mut lines = Lines::default();
+            events.iter().for_each(|event| lines.push(format, event));
+            out.lock().unwrap_or_else(PoisonError::into_inner).write(&lines)
         });
         Box::pin(async move {
             let written = writing.await.map_err(|error| BackendError(error.to_string()))?;
@@ -103,24 +103,30 @@ impl AuditBackend for LogBackend {
     }
 }
 
-impl Output {
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Standard => io::stdout().lock().write_all(line),
-            Self::File(file) => file.write(line),
+/// Lines that are written together.
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    /// The end of each line.
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    fn push(&mut self, format: AuditLogFormat, event: &AuditEvent) {
+        match format {
+            AuditLogFormat::Legacy => self.text.extend_from_slice(event.legacy_line().as_bytes()),
+            AuditLogFormat::Json => event.write_json(&mut self.text),
         }
+        self.text.push(b'\n');
+        self.ends.push(self.text.len());
     }
 }
 
-fn line(format: AuditLogFormat, event: &AuditEvent) -> Vec<u8> {
-    let mut line = match format {
-        AuditLogFormat::Legacy => event.legacy_line().into_bytes(),
-        AuditLogFormat::Json => {
-            let mut line = Vec::with_capacity(1024);
-            event.write_json(&mut line);
-            line
+impl Output {
+    fn write(&mut self, lines: &Lines) -> io::Result<()> {
+        match self {
+            Self::Standard => io::stdout().lock().write_all(&lines.text),
+            Self::File(file) => file.write(lines),
         }
-    };
-    line.push(b'\n');
-    line
+    }
 }
