@@ -18,7 +18,7 @@ use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
     DirectorHandle,
-    item::parse,
+    item::{Item, parse},
     request::{Freshness, GetRequest, Target, UserInfo, own_user},
 };
 
@@ -162,6 +162,43 @@ pub trait Objects: Send + Sync + 'static {
         name: &'a str,
         latest: bool,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
+
+    /// As much of an object of the core group as every use of a token asks for: less than to read it.
+    ///
+    /// # Errors
+    /// As any GET of it.
+    fn identify<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        latest: bool,
+    ) -> BoxFuture<'a, Result<ObjectIdentity, ApiError>>;
+}
+
+/// The part of an object that the claims of a token are compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectIdentity {
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.deletionTimestamp` in seconds since 1970; 0 if it cannot be read.
+    pub leaves: Option<u64>,
+}
+
+impl ObjectIdentity {
+    fn of(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let seconds = |at| {
+            let at = trireme_machinery::time::Time::parse(at).ok()?;
+            u64::try_from(at.unix_seconds()).ok()
+        };
+        Self {
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            leaves: metadata["deletionTimestamp"]
+                .as_str()
+                .map(|at| seconds(at).unwrap_or_default()),
+        }
+    }
 }
 
 impl Objects for DirectorHandle {
@@ -172,20 +209,46 @@ impl Objects for DirectorHandle {
         name: &'a str,
         latest: bool,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move { parse(&*named(self, resource, namespace, name, latest).await?) })
+    }
+
+    fn identify<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        latest: bool,
+    ) -> BoxFuture<'a, Result<ObjectIdentity, ApiError>> {
         Box::pin(async move {
-            let route = self.surface().find("", "v1", resource);
-            let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
-            let target = Target {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                user: own_user(),
-                ..Target::default()
-            };
-            let freshness = if latest { Freshness::Latest } else { Freshness::Any };
-            let item = route.registry.get(GetRequest { target, freshness }).await?;
-            parse(&item)
+            let item = named(self, resource, namespace, name, latest).await?;
+            if item.is_terminating {
+                return Ok(ObjectIdentity::of(&parse(&item)?));
+            }
+            Ok(ObjectIdentity {
+                uid: item.uid.clone(),
+                leaves: None,
+            })
         })
     }
+}
+
+async fn named(
+    director: &DirectorHandle,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+    latest: bool,
+) -> Result<Arc<Item>, ApiError> {
+    let route = director.surface().find("", "v1", resource);
+    let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
+    let target = Target {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        user: own_user(),
+        ..Target::default()
+    };
+    let freshness = if latest { Freshness::Latest } else { Freshness::Any };
+    route.registry.get(GetRequest { target, freshness }).await
 }
 
 impl ServiceAccountTokens {
@@ -330,11 +393,10 @@ impl ServiceAccountTokens {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, claimed) = (text(&named["name"]), text(&named["uid"]));
         let is_account = resource == "serviceaccounts";
-        let judge = |found: Result<Value, ApiError>| match found {
+        let judge = |found: Result<ObjectIdentity, ApiError>| match found {
             Ok(object) if self.is_meant(&object, &claimed) => Ok(()),
-            Ok(object) if text(&object["metadata"]["uid"]) != claimed => {
-                let uid = text(&object["metadata"]["uid"]);
-                Err(TokenError::Object(of_another(resource, &uid, &claimed)))
+            Ok(object) if *object.uid != *claimed => {
+                Err(TokenError::Object(of_another(resource, &object.uid, &claimed)))
             }
             Ok(_) if is_account => {
                 let why = format!("service account {namespace}/{name} has been deleted");
@@ -343,36 +405,30 @@ impl ServiceAccountTokens {
             Err(error) if is_account => Err(TokenError::Object(error.message)),
             Ok(_) | Err(_) => Err(TokenError::Bad(INVALIDATED)),
         };
-        self.look(resource, namespace, &name, judge).await
+        seen_or_latest(
+            |latest| self.objects.identify(resource, namespace, &name, latest),
+            judge,
+        )
+        .await
     }
 
-    /// Judges the object of a token. An object that was seen once is looked for again before a token is refused: this
-    /// replica may not have seen the object yet.
-    async fn look(
-        &self,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-        judge: impl Fn(Result<Value, ApiError>) -> Result<(), TokenError>,
-    ) -> Result<(), TokenError> {
-        if judge(self.objects.find(resource, namespace, name, false).await).is_ok() {
-            return Ok(());
-        }
-        judge(self.objects.find(resource, namespace, name, true).await)
-    }
-
-    fn is_meant(&self, object: &Value, uid: &str) -> bool {
-        let metadata = &object["metadata"];
-        let leaves = metadata["deletionTimestamp"].as_str();
-        let leaves = leaves.map(|at| trireme_machinery::time::Time::parse(at).map(|at| at.unix_seconds()));
+    fn is_meant(&self, object: &ObjectIdentity, uid: &str) -> bool {
         let now = self.now_seconds();
-        let is_gone = leaves.is_some_and(|at| {
-            at.ok()
-                .and_then(|at| u64::try_from(at).ok())
-                .is_none_or(|at| at.saturating_add(LEEWAY_SECONDS) < now)
-        });
-        !is_gone && !uid.is_empty() && metadata["uid"] == *uid
+        let is_gone = object.leaves.is_some_and(|at| at.saturating_add(LEEWAY_SECONDS) < now);
+        !is_gone && !uid.is_empty() && *object.uid == *uid
     }
+}
+
+/// Judges the object of a token. An object that was seen once is looked for again before a token is refused: this
+/// replica may not have seen the object yet.
+async fn seen_or_latest<'a, T>(
+    find: impl Fn(bool) -> BoxFuture<'a, Result<T, ApiError>>,
+    judge: impl Fn(Result<T, ApiError>) -> Result<(), TokenError>,
+) -> Result<(), TokenError> {
+    if judge(find(false).await).is_ok() {
+        return Ok(());
+    }
+    judge(find(true).await)
 }
 
 /// The user that a service account is.

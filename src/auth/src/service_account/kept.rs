@@ -4,9 +4,12 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
-use super::{INVALID_CLAIMS, INVALIDATED, ServiceAccountTokens, TokenError, account_user};
+use super::{
+    INVALID_CLAIMS, INVALIDATED, ObjectIdentity, ServiceAccountTokens, TokenError, account_user, seen_or_latest,
+};
 
 /// In whose name they are signed, whatever the issuer of other tokens is called.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
@@ -35,15 +38,16 @@ impl ServiceAccountTokens {
         }
         let holds = |object: &Value| is_staying(object) && object["data"]["token"] == STANDARD.encode(token);
         let is_valid = |object: &Value| holds(object) && object["metadata"]["labels"][INVALID_SINCE].is_null();
-        self.look("secrets", namespace, secret, |found| {
-            or_gone(found.is_ok_and(|object| is_valid(&object)))
-        })
+        let is_kept = |found: Result<Value, ApiError>| or_gone(found.is_ok_and(|object| is_valid(&object)));
+        seen_or_latest(
+            |latest| self.objects.find("secrets", namespace, secret, latest),
+            is_kept,
+        )
         .await?;
-        let is_account = |object: &Value| is_staying(object) && object["metadata"]["uid"] == uid;
-        self.look("serviceaccounts", namespace, account, |found| {
-            or_gone(found.is_ok_and(|object| is_account(&object)))
-        })
-        .await?;
+        let is_account = |object: &ObjectIdentity| object.leaves.is_none() && *object.uid == *uid;
+        let is_there = |found: Result<ObjectIdentity, ApiError>| or_gone(found.is_ok_and(|object| is_account(&object)));
+        let identify = |latest| self.objects.identify("serviceaccounts", namespace, account, latest);
+        seen_or_latest(identify, is_there).await?;
         Ok(account_user(name, uid.to_owned(), namespace))
     }
 }
