@@ -31,6 +31,7 @@ const ROWS: &[&str] = &[
     "one object, 4 writers, GET + PUT",
     "one object, 4 writers, merge patch",
     "watch, 10 watchers",
+    "watch as protobuf, 10 watchers",
     "open a watch of one node, 5 in all",
     "patch of a pod that none of 5 watchers",
     "open a watch of one node, 20 in all",
@@ -157,7 +158,7 @@ fn row_is_sane(row: &Value) {
         is_read,
         "reads have a floor: {row}"
     );
-    if name.starts_with("watch, ") {
+    if name.starts_with("watch, ") || name.starts_with("watch as protobuf, ") {
         assert_eq!(
             (number("operations"), &row["counts"]["writes"]),
             (200.0, &20.0.into()),

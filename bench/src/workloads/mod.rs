@@ -9,6 +9,7 @@ mod contended;
 mod create;
 mod definitions;
 mod extensions;
+mod frames;
 mod get;
 mod idle;
 mod list;

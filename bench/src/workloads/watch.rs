@@ -13,7 +13,7 @@ use trireme_http::client::StatusCode;
 
 use super::watcher::{WatchClient, current_version, open_all};
 use super::{Bench, LOOK_AGAIN};
-use crate::client::{Call, Session};
+use crate::client::{Call, JSON_TYPE, Session};
 use crate::failure::Failure;
 use crate::measure::{Measured, Sample, microseconds, record};
 use crate::objects;
@@ -27,6 +27,8 @@ const WATCHED: u64 = 10;
 const MOST_BEHIND: u64 = 20;
 /// The time that all writes may take to reach every watcher.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+/// The media type of events as protobuf.
+const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 /// The object whose creation shows every watcher that it has seen all.
 const END: &str = "watched-end";
 
@@ -116,17 +118,41 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
     };
     writer.create_watched().await?;
     for watchers in bench.sizes.watchers {
-        let pace = Pace::for_watchers(*watchers, &bench.sizes);
-        let alone = fan_out(bench, &mut writer, pace, 0).await?;
-        let delivered = fan_out(bench, &mut writer, pace, *watchers).await?;
-        report(bench, *watchers, &alone, &delivered)?;
+        measure(bench, &mut writer, *watchers, JSON_TYPE).await?;
     }
-    Ok(())
+    match bench.sizes.watchers.last() {
+        Some(most) => measure(bench, &mut writer, *most, PROTOBUF_WATCH).await,
+        None => Ok(()),
+    }
 }
 
-async fn fan_out(bench: &Bench, writer: &mut PacedWriter, pace: Pace, watchers: usize) -> Result<Round, Failure> {
+async fn measure(
+    bench: &mut Bench,
+    writer: &mut PacedWriter,
+    watchers: usize,
+    media_type: &'static str,
+) -> Result<(), Failure> {
+    let pace = Pace::for_watchers(watchers, &bench.sizes);
+    let alone = fan_out(bench, writer, pace, 0, media_type).await?;
+    let delivered = fan_out(bench, writer, pace, watchers, media_type).await?;
+    let form = if media_type == PROTOBUF_WATCH {
+        " as protobuf"
+    } else {
+        ""
+    };
+    let workload = format!("watch{form}, {watchers} watchers: an event delivered");
+    report(bench, workload, &alone, &delivered)
+}
+
+async fn fan_out(
+    bench: &Bench,
+    writer: &mut PacedWriter,
+    pace: Pace,
+    watchers: usize,
+    media_type: &'static str,
+) -> Result<Round, Failure> {
     let version = current_version(bench, &writer.collection).await?;
-    let call = Call::get(format!("{}?watch=true&resourceVersion={version}", writer.collection));
+    let call = Call::get(format!("{}?watch=true&resourceVersion={version}", writer.collection)).accepting(media_type);
     let (mut streams, _) = open_all(bench, vec![call; watchers]).await?;
     let received = Received {
         events: Cell::new(0),
@@ -173,7 +199,7 @@ async fn follow(stream: &mut WatchClient, received: &Received, epoch: Instant) -
                 }
                 versions.push(event.version);
                 received.events.set(received.events.get() + 1);
-                if let Some(sent) = objects::turn(event.line) {
+                if let Some(sent) = event.turn() {
                     record(&mut received.latency.borrow_mut(), took(sent));
                 }
             })
@@ -198,14 +224,15 @@ fn compare(written: &[u64], seen: &[u64]) -> (u64, u64) {
 }
 
 /// A row with the cost of an event net of the writes, and one with the cost of the writes.
-fn report(bench: &mut Bench, watchers: usize, alone: &Round, delivered: &Round) -> Result<(), Failure> {
+fn report(bench: &mut Bench, workload: String, alone: &Round, delivered: &Round) -> Result<(), Failure> {
     let Round {
         measured,
         writes,
         gaps,
         duplicates,
     } = delivered;
-    let mut row = bench.row(format!("watch, {watchers} watchers: an event delivered"), measured)?;
+    let lost = format!("{workload}: {gaps} events were lost, {duplicates} came twice or out of order");
+    let mut row = bench.row(workload, measured)?;
     if let Some((own, all)) = alone.measured.server_cpu.zip(measured.server_cpu) {
         let of_writes = own.as_secs_f64() / float(alone.writes) * float(*writes);
         let net = (all.as_secs_f64() - of_writes) * 1e6 / float(measured.operations.max(1));
@@ -216,11 +243,10 @@ fn report(bench: &mut Bench, watchers: usize, alone: &Round, delivered: &Round) 
     row.counts.insert("writes", float(*writes));
     row.counts.insert("gaps", float(*gaps));
     row.counts.insert("duplicates", float(*duplicates));
-    let report = format!("{watchers} watchers: {gaps} events were lost, {duplicates} came twice or out of order");
     bench.report.row(row);
     match gaps + duplicates {
         0 => Ok(()),
-        _ => Err(Failure::Wrong(report)),
+        _ => Err(Failure::Wrong(lost)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Watch streams, read at little cost: lines are cut and scanned, never parsed.
+//! Watch streams, read at little cost: lines and frames are cut and scanned, never parsed.
 
 use std::time::Instant;
 
@@ -6,10 +6,12 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use memchr::{memchr, memmem};
 use tokio::sync::Semaphore;
-use trireme_http::client::{IncomingBody, StatusCode};
+use trireme_http::client::header::CONTENT_TYPE;
+use trireme_http::client::{HeaderValue, IncomingBody, StatusCode};
 
 use super::Bench;
-use crate::client::{Call, Session};
+use super::frames::{EventFrame, Frames};
+use crate::client::{Call, PROTOBUF_TYPE, Session};
 use crate::failure::Failure;
 use crate::measure::{Measured, Sample, microseconds, record};
 use crate::objects;
@@ -23,7 +25,7 @@ pub(super) struct WatchClient {
     _session: Session,
     call: Call,
     body: IncomingBody,
-    lines: Lines,
+    cutter: Cutter,
 }
 
 impl WatchClient {
@@ -34,11 +36,15 @@ impl WatchClient {
             let body = response.into_body().collect().await.unwrap_or_default();
             return Err(call.wrong_status(status, &body));
         }
+        let is_protobuf = response.headers().get(CONTENT_TYPE).is_some_and(is_protobuf);
         Ok(Self {
             _session: session,
             call,
             body: response.into_body(),
-            lines: Lines::default(),
+            cutter: match is_protobuf {
+                true => Cutter::Frames(Frames::default()),
+                false => Cutter::Lines(Lines::default()),
+            },
         })
     }
 
@@ -47,11 +53,15 @@ impl WatchClient {
         let data = self.body.chunk().await.map_err(|_| self.wrong("was cut"))?;
         let data = data.ok_or_else(|| self.wrong("ended"))?;
         let mut error = None;
-        self.lines.see(&data, |line| match WatchedChange::of(line) {
+        let mut see = |change: Result<Option<WatchedChange<'_>>, String>| match change {
             Ok(Some(event)) => seen(&event),
             Ok(None) => {}
             Err(why) => error = Some(why),
-        });
+        };
+        match &mut self.cutter {
+            Cutter::Lines(lines) => lines.see(&data, |line| see(WatchedChange::of(line))),
+            Cutter::Frames(frames) => frames.see(&data, |frame| see(WatchedChange::of_frame(frame))),
+        }
         error.map_or(Ok(()), |why| Err(self.wrong(&why)))
     }
 
@@ -60,35 +70,77 @@ impl WatchClient {
     }
 }
 
+/// Says whether events come as protobuf.
+fn is_protobuf(content_type: &HeaderValue) -> bool {
+    content_type.as_bytes().starts_with(PROTOBUF_TYPE.as_bytes())
+}
+
+enum Cutter {
+    Lines(Lines),
+    Frames(Frames),
+}
+
 /// A change of an object that concerns this watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WatchedChange<'a> {
     /// The object's resourceVersion.
     pub(super) version: u64,
-    /// The whole line.
-    pub(super) line: &'a [u8],
+    form: ChangeForm<'a>,
+}
+
+/// The whole line, or what is looked at of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChangeForm<'a> {
+    Line(&'a [u8]),
+    Frame(EventFrame<'a>),
 }
 
 impl<'a> WatchedChange<'a> {
     /// Nothing for a bookmark.
     fn of(line: &'a [u8]) -> Result<Option<Self>, String> {
-        let shown = || String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned();
-        let kind = event_type(line).ok_or_else(|| format!("sent what is no event: {}", shown()))?;
+        let kind = event_type(line).ok_or_else(|| format!("sent what is no event: {}", shown(line)))?;
+        Self::of_kind(kind, ChangeForm::Line(line), line)
+    }
+
+    fn of_frame(frame: &'a [u8]) -> Result<Option<Self>, String> {
+        let event = EventFrame::of(frame).ok_or_else(|| format!("sent what is no event: {}", shown(frame)))?;
+        Self::of_kind(event.kind, ChangeForm::Frame(event), frame)
+    }
+
+    fn of_kind(kind: &[u8], form: ChangeForm<'a>, sent: &[u8]) -> Result<Option<Self>, String> {
+        let version = match form {
+            ChangeForm::Line(line) => objects::resource_version(line),
+            ChangeForm::Frame(event) => event.resource_version(),
+        };
         match kind {
             b"ADDED" | b"MODIFIED" | b"DELETED" => {
-                let version = objects::resource_version(line);
-                let version = version.ok_or_else(|| format!("sent no resourceVersion: {}", shown()))?;
-                Ok(Some(Self { version, line }))
+                let version = version.ok_or_else(|| format!("sent no resourceVersion: {}", shown(sent)))?;
+                Ok(Some(Self { version, form }))
             }
             b"BOOKMARK" => Ok(None),
-            _ => Err(format!("sent {}", shown())),
+            _ => Err(format!("sent {}", shown(sent))),
         }
     }
 
     /// Reports whether it is of the object with this name.
     pub(super) fn is_of(&self, name: &str) -> bool {
-        memmem::find(self.line, format!("\"name\":\"{name}\"").as_bytes()).is_some()
+        match self.form {
+            ChangeForm::Line(line) => memmem::find(line, format!("\"name\":\"{name}\"").as_bytes()).is_some(),
+            ChangeForm::Frame(event) => event.name() == name.as_bytes(),
+        }
     }
+
+    /// The number in the annotation [`TURN`](objects::TURN).
+    pub(super) fn turn(&self) -> Option<u64> {
+        match self.form {
+            ChangeForm::Line(line) => objects::turn(line),
+            ChangeForm::Frame(event) => event.turn(),
+        }
+    }
+}
+
+fn shown(sent: &[u8]) -> String {
+    String::from_utf8_lossy(&sent[..sent.len().min(300)]).into_owned()
 }
 
 fn event_type(line: &[u8]) -> Option<&[u8]> {
