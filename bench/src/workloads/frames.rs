@@ -56,13 +56,13 @@ fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A `WatchEvent` of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventFrame<'a> {
+pub(super) struct FrameEvent<'a> {
     /// The kind of event.
     pub(super) kind: &'a [u8],
     metadata: &'a [u8],
 }
 
-impl<'a> EventFrame<'a> {
+impl<'a> FrameEvent<'a> {
     /// Nothing for what is no event of an object.
     pub(super) fn of(frame: &'a [u8]) -> Option<Self> {
         let extension = first(frame, field::EVENT_OBJECT)?;
@@ -191,10 +191,10 @@ mod tests {
                 annotation(TURN, "000000000041"),
             ],
         );
-        let event = EventFrame::of(&frame).unwrap();
+        let event = FrameEvent::of(&frame).unwrap();
         assert_eq!((event.kind, event.name()), (&b"MODIFIED"[..], &b"watched-1"[..]));
         assert_eq!((event.resource_version(), event.turn()), (Some(1234), Some(41)));
-        assert_eq!(EventFrame::of(&frame[..40]), None);
-        assert_eq!(EventFrame::of(b""), None);
+        assert_eq!(FrameEvent::of(&frame[..40]), None);
+        assert_eq!(FrameEvent::of(b""), None);
     }
 }

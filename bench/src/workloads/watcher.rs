@@ -10,7 +10,7 @@ use trireme_http::client::header::CONTENT_TYPE;
 use trireme_http::client::{HeaderValue, IncomingBody, StatusCode};
 
 use super::Bench;
-use super::frames::{EventFrame, Frames};
+use super::frames::{FrameEvent, Frames};
 use crate::client::{Call, PROTOBUF_TYPE, Session};
 use crate::failure::Failure;
 use crate::measure::{Measured, Sample, microseconds, record};
@@ -92,7 +92,7 @@ pub(super) struct WatchedChange<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChangeForm<'a> {
     Line(&'a [u8]),
-    Frame(EventFrame<'a>),
+    Frame(FrameEvent<'a>),
 }
 
 impl<'a> WatchedChange<'a> {
@@ -103,7 +103,7 @@ impl<'a> WatchedChange<'a> {
     }
 
     fn of_frame(frame: &'a [u8]) -> Result<Option<Self>, String> {
-        let event = EventFrame::of(frame).ok_or_else(|| format!("sent what is no event: {}", shown(frame)))?;
+        let event = FrameEvent::of(frame).ok_or_else(|| format!("sent what is no event: {}", shown(frame)))?;
         Self::of_kind(event.kind, ChangeForm::Frame(event), frame)
     }
 
