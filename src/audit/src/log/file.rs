@@ -13,7 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use trireme_actors::Clock;
 
-use super::{Lines, LogSettings};
+use super::{AuditLines, LogSettings};
 
 const MIB: u64 = 1024 * 1024;
 /// The default of lumberjack.
@@ -69,7 +69,7 @@ impl RotatingFile {
     }
 
     /// Appends lines with one write for as many as the file has room for; a fresh file begins with a whole line.
-    pub(super) fn write(&mut self, lines: &Lines) -> io::Result<()> {
+    pub(super) fn write(&mut self, lines: &AuditLines) -> io::Result<()> {
         let mut begin = 0;
         let mut end = 0;
         for line_end in lines.ends.iter().copied() {
@@ -223,8 +223,8 @@ mod tests {
         names
     }
 
-    fn lines(texts: &[&[u8]]) -> Lines {
-        let mut lines = Lines::default();
+    fn lines(texts: &[&[u8]]) -> AuditLines {
+        let mut lines = AuditLines::default();
         for text in texts {
             lines.text.extend_from_slice(text);
             lines.ends.push(lines.text.len());

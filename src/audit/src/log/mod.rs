@@ -92,7 +92,7 @@ impl AuditBackend for LogBackend {
     fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let (format, out) = (self.format, Arc::clone(&self.out));
         let writing = tokio::task::spawn_blocking(move || {
-            let mut lines = Lines::default();
+            let mut lines = AuditLines::default();
             events.iter().for_each(|event| lines.push(format, event));
             out.lock().unwrap_or_else(PoisonError::into_inner).write(&lines)
         });
@@ -103,15 +103,15 @@ impl AuditBackend for LogBackend {
     }
 }
 
-/// Lines that are written together.
+/// AuditLines that are written together.
 #[derive(Default)]
-struct Lines {
+struct AuditLines {
     text: Vec<u8>,
     /// The end of each line.
     ends: Vec<usize>,
 }
 
-impl Lines {
+impl AuditLines {
     fn push(&mut self, format: AuditLogFormat, event: &AuditEvent) {
         match format {
             AuditLogFormat::Legacy => self.text.extend_from_slice(event.legacy_line().as_bytes()),
@@ -123,7 +123,7 @@ impl Lines {
 }
 
 impl Output {
-    fn write(&mut self, lines: &Lines) -> io::Result<()> {
+    fn write(&mut self, lines: &AuditLines) -> io::Result<()> {
         match self {
             Self::Standard => io::stdout().lock().write_all(&lines.text),
             Self::File(file) => file.write(lines),
