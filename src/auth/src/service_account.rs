@@ -163,7 +163,7 @@ pub trait Objects: Send + Sync + 'static {
         latest: bool,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// As much of an object of the core group as every use of a token asks for: less than to read it.
+    /// As much of an object of the core group as every use of a token asks for. May cost less than to read it.
     ///
     /// # Errors
     /// As any GET of it.
@@ -173,7 +173,12 @@ pub trait Objects: Send + Sync + 'static {
         namespace: &'a str,
         name: &'a str,
         latest: bool,
-    ) -> BoxFuture<'a, Result<ObjectIdentity, ApiError>>;
+    ) -> BoxFuture<'a, Result<ObjectIdentity, ApiError>> {
+        Box::pin(async move {
+            let object = self.find(resource, namespace, name, latest).await?;
+            Ok(ObjectIdentity::of(&object))
+        })
+    }
 }
 
 /// The part of an object that the claims of a token are compared with.

@@ -46,19 +46,6 @@ impl Objects for Shelf {
             .map(|(object, _)| object.clone());
         Box::pin(std::future::ready(found.ok_or_else(|| ApiError::internal("not there"))))
     }
-
-    fn identify<'a>(
-        &'a self,
-        resource: &'a str,
-        namespace: &'a str,
-        name: &'a str,
-        latest: bool,
-    ) -> BoxFuture<'a, Result<ObjectIdentity, ApiError>> {
-        Box::pin(async move {
-            let found = self.find(resource, namespace, name, latest).await;
-            found.map(|object| ObjectIdentity::of(&object))
-        })
-    }
 }
 
 struct Fixture {
