@@ -2,8 +2,9 @@
 //! sent.
 //!
 //! Recorded answers have placeholders where servers differ: uids, times, addresses, ports. Where the request names the value
-//! at the same place, the server has no choice, and a placeholder would hide that it made one.
+//! at the same place, the server has no choice, and a placeholder would hide that it made one. A time may come back in UTC.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// The placeholders of values that a request can set.
@@ -33,7 +34,7 @@ fn walk(request: &Value, recorded: &Value, answer: &Value, path: &str, differenc
             }
         }
         (set, Value::String(recorded))
-            if is_literal(set) && set != answer && PLACEHOLDERS.contains(&recorded.as_str()) =>
+            if is_literal(set) && !is_same(set, answer) && PLACEHOLDERS.contains(&recorded.as_str()) =>
         {
             differences.push(format!("{path}: the request set {set}, got {answer}"));
         }
@@ -54,11 +55,32 @@ fn is_literal(value: &Value) -> bool {
     }
 }
 
+/// Returns true for equal values and for two spellings of one time.
+fn is_same(set: &Value, answer: &Value) -> bool {
+    set == answer || time(set).is_some_and(|time_set| Some(time_set) == time(answer))
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::lost;
+
+    #[test]
+    fn a_time_may_come_back_in_utc_but_must_be_the_same() {
+        let request = json!({"timeAdded": "2024-01-01T01:00:00+01:00"});
+        let recorded = json!({"timeAdded": "<time>"});
+        let answer = |time: &str| json!({"timeAdded": time});
+        assert_eq!(
+            lost(&request, &recorded, &answer("2024-01-01T00:00:00Z")),
+            Vec::<String>::new()
+        );
+        assert_eq!(lost(&request, &recorded, &answer("2024-01-01T01:00:00Z")).len(), 1);
+    }
 
     #[test]
     fn what_a_request_set_must_come_back() {
