@@ -208,6 +208,12 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Reports whether the first delete only marks the object, even one that may go, and no later one changes it before
+    /// `may_be_removed`: so namespaces are deleted.
+    fn is_marked_before_removal(&self) -> bool {
+        false
+    }
+
     /// Reports whether a delete that removes the object answers with the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         false

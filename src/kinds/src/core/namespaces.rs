@@ -119,6 +119,10 @@ impl Strategy for NamespaceStrategy {
         struct_mut(object, "metadata").remove("deletionGracePeriodSeconds");
     }
 
+    fn is_marked_before_removal(&self) -> bool {
+        true
+    }
+
     fn may_be_removed(&self, object: &Value) -> bool {
         object
             .get("spec")

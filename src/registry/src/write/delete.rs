@@ -208,9 +208,14 @@ impl Delete {
         if matches!(grace, Grace::Pending) {
             return StoreChange::Nothing;
         }
+        let strategy = &writer.info.strategy;
+        let is_first = !metadata::is_terminating(&current.object);
+        let is_marked_before = strategy.is_marked_before_removal();
+        if is_marked_before && !is_first && !strategy.may_be_removed(&current.object) {
+            return StoreChange::Nothing;
+        }
         let mut object = Value::clone(&current.object);
         let names = metadata::finalizers(&object);
-        let strategy = &writer.info.strategy;
         let asked = if strategy.may_have_dependents() {
             self.options.propagation
         } else {
@@ -220,7 +225,7 @@ impl Delete {
         if let Some(updated) = updated {
             metadata::set_finalizers(&mut object, updated);
         }
-        let free = is_free(writer, &object);
+        let free = is_free(writer, &object) && !(is_marked_before && is_first);
         match grace {
             Grace::Marked(at, seconds) => {
                 metadata::mark_deleted(&mut object, at, seconds);
