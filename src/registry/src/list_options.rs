@@ -180,6 +180,12 @@ impl ListQuery<'_> {
         let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let wanted = self.resource_version_match.unwrap_or_default();
+        // A watch that does not say where it begins is taken for one that asks for the state first.
+        let begins_with_state = matches!(self.resource_version.unwrap_or_default(), "" | "0");
+        if begins_with_state && self.send_initial_events.is_none() && wanted.is_empty() && self.continues() {
+            let why = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(Error::forbidden(&path, why));
+        }
         if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             errors.push(Error::forbidden(&path, why));
@@ -240,7 +246,8 @@ impl DecodedListOptions {
 
 /// The reason that a field cannot be selected on, if it cannot.
 fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Option<String> {
-    if matches!(field, "metadata.name" | "metadata.namespace") {
+    let knows_metadata_only = info.selectable.is_empty() && !info.is_custom;
+    if field == "metadata.name" || (field == "metadata.namespace" && (info.namespaced || knows_metadata_only)) {
         return None;
     }
     let version = info.versions.get(version).unwrap_or_else(|| info.stored());
@@ -255,7 +262,7 @@ fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Optio
     if fields.any(|label| label == field && may_name(label)) {
         return None;
     }
-    if info.selectable.is_empty() && !info.is_custom {
+    if knows_metadata_only {
         let field = quote(field);
         return Some(format!(
             "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
