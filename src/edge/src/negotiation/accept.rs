@@ -163,7 +163,10 @@ pub(crate) fn negotiate_view(
     produces: Produces,
     offered: OfferedForms,
 ) -> Result<Accept<ShownPart>, ApiError> {
-    produces.admit(header)?;
+    // Custom resources do not go through the router, which has a text of its own.
+    if offered.protobuf {
+        produces.admit(header)?;
+    }
     let accept = negotiate(header, |format, transform| offered.view(format, transform));
     accept.ok_or_else(no_transformation)
 }
@@ -251,6 +254,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
         let value = value.trim().trim_matches('"');
         match key.trim() {
             "q" => clause.quality = value.parse().unwrap_or(1.0),
+            "as" if value.is_empty() => {}
             "as" => clause.transform.get_or_insert_default().kind = value,
             "g" => clause.transform.get_or_insert_default().group = value,
             "v" => clause.transform.get_or_insert_default().version = value,

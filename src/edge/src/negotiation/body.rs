@@ -25,6 +25,9 @@ pub(crate) enum PatchType {
 /// 415 for all other types.
 pub(crate) fn body_format(content_type: Option<&str>) -> Result<BodyFormat, ApiError> {
     let media_type = content_type.map(essence).unwrap_or_default();
+    if !content_type.is_none_or(has_valid_parameters) {
+        return Err(ApiError::new(Reason::UnsupportedMediaType, UNKNOWN_FORMAT));
+    }
     if content_type.is_none_or(str::is_empty) || media_type.eq_ignore_ascii_case("application/json") {
         Ok(BodyFormat::Json)
     } else if media_type.eq_ignore_ascii_case("application/yaml") {
@@ -34,6 +37,62 @@ pub(crate) fn body_format(content_type: Option<&str>) -> Result<BodyFormat, ApiE
     } else {
         Err(ApiError::new(Reason::UnsupportedMediaType, UNKNOWN_FORMAT))
     }
+}
+
+/// Reports whether all parameters of a media type have a name and a value, each name once, as Go's `mime.ParseMediaType` wants
+/// it. Empty parameters at the end do no harm.
+fn has_valid_parameters(content_type: &str) -> bool {
+    let Some((_, mut rest)) = content_type.split_once(';') else {
+        return true;
+    };
+    let mut names = Vec::new();
+    while !rest.trim().is_empty() {
+        let Some((name, after)) = rest.trim_start().split_once('=') else {
+            return false;
+        };
+        let Some((value, after)) = parameter_value(after) else {
+            return false;
+        };
+        let name = name.trim_end().to_ascii_lowercase();
+        if !is_token(&name) || value.is_empty() || names.contains(&name) {
+            return false;
+        }
+        names.push(name);
+        rest = match after.trim_start() {
+            "" => "",
+            more => match more.strip_prefix(';') {
+                Some(more) => more,
+                None => return false,
+            },
+        };
+    }
+    true
+}
+
+/// The value that a text begins with, a token or a quoted string, and what follows it.
+fn parameter_value(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    if let Some(quoted) = text.strip_prefix('"') {
+        let mut escaped = false;
+        let end = quoted.find(|letter| {
+            let is_end = letter == '"' && !escaped;
+            escaped = letter == '\\' && !escaped;
+            is_end
+        })?;
+        // With the quotes: an empty string is a value.
+        return text.split_at_checked(end.saturating_add(2));
+    }
+    let end = text.find(|letter| !is_token_char(letter)).unwrap_or(text.len());
+    text.split_at_checked(end)
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_token_char)
+}
+
+/// A character of a token of RFC 1521.
+fn is_token_char(letter: char) -> bool {
+    letter.is_ascii_graphic() && !r#"()<>@,;:\"/[]?="#.contains(letter)
 }
 
 /// The refusal of protobuf for an object that has no protobuf form.

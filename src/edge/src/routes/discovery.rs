@@ -41,7 +41,7 @@ pub(super) async fn core(exchange: CurrentExchange, api: EdgeShared, request: Ht
     respond::finish(&exchange, read_only(&exchange, answered))
 }
 
-/// `/apis`
+/// `/apis`, which kube-apiserver answers whatever the method is.
 pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
     let surface = api.director.surface();
     let documents = surface.documents();
@@ -54,10 +54,10 @@ pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: 
             documents.aggregated_groups(),
         )
     });
-    respond::finish(&exchange, read_only(&exchange, answered))
+    respond::finish(&exchange, answered)
 }
 
-/// `/apis/{group}`
+/// `/apis/{group}`, with any method, too.
 pub(super) async fn group(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
     plain(&exchange, Routed::No, api.director.surface().documents().group(&name))
@@ -141,7 +141,10 @@ fn plain(exchange: &Exchange, routed: Routed, document: Option<&Document>) -> Ht
     };
     let offered = |transform: Option<Transform<'_>>| transform.is_none().then_some(());
     let answered = agree(exchange, routed, offered).map(|accept| respond::document(exchange, accept.format, document));
-    respond::finish(exchange, read_only(exchange, answered))
+    match routed {
+        Routed::Yes => respond::finish(exchange, read_only(exchange, answered)),
+        Routed::No => respond::finish(exchange, answered),
+    }
 }
 
 fn read_only(exchange: &Exchange, answered: HandlerResult) -> HandlerResult {

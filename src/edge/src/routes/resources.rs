@@ -45,7 +45,13 @@ pub(super) async fn dispatch(
         return respond::finish(&exchange, Err(status::resource_not_found()));
     }
     let version = served.definition.versions.get(served.version);
-    if let Some(deprecation) = version.and_then(|version| version.deprecation.as_ref()) {
+    let is_routed = match exchange.info.verb {
+        RequestVerb::Resource(verb) => !info.subresource().is_empty() || served.definition.verbs.contains(verb),
+        RequestVerb::Proxy => false,
+        _ => true,
+    };
+    let deprecation = version.and_then(|version| version.deprecation.as_ref());
+    if let Some(deprecation) = deprecation.filter(|_| is_routed) {
         exchange.warn(&*deprecation.warning);
         let part = served.definition.subresource(exchange.info.subresource());
         metrics::record_deprecated(served.definition, served.version, part, &deprecation.removed_release);

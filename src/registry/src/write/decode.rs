@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
-    field::{Error, Path},
+    field::{Error, ErrorList, Path},
     go_text::kind_name,
     json, managed, protobuf,
     schema::{self, TypeId, TypeTable},
@@ -185,6 +185,8 @@ impl BodyDecoder<'_> {
         };
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let group_version = match api_version {
+            // A custom resource that says its kind says its version, too.
+            "" if self.schema.is_some() && !kind.is_empty() => GroupVersion::new("", ""),
             "" => self.kind.group_version(),
             given => GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?,
         };
@@ -246,11 +248,19 @@ pub(super) fn check_custom_kind(
     wanted: &GroupVersionKind,
     value: &Value,
 ) -> Result<(), ApiError> {
-    if given.kind == wanted.kind {
+    let (given_version, version) = (given.group_version().to_string(), wanted.group_version().to_string());
+    let mut errors = ErrorList::new();
+    for (field, is, must) in [
+        ("kind", &*given.kind, &*wanted.kind),
+        ("apiVersion", &given_version, &version),
+    ] {
+        if is != must {
+            errors.push(Error::invalid_str(&Path::new(field), is, &format!("must be {must}")));
+        }
+    }
+    if errors.is_empty() {
         return Ok(());
     }
-    let detail = format!("must be {}", wanted.kind);
-    let errors = vec![Error::invalid_str(&Path::new("kind"), &given.kind, &detail)];
     let name = value.pointer("/metadata/name").and_then(Value::as_str);
     Err(ApiError::invalid(
         &given.group_kind(),
