@@ -7,8 +7,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    checks::push_invalid,
-    checks::validate_nonnegative_fields,
+    checks::{number, push_invalid},
     values::{items, text},
 };
 
@@ -39,7 +38,14 @@ fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) 
             &["False", "True", "Unknown"],
         ));
     }
-    validate_nonnegative_fields(condition, at, &["observedGeneration"], errors);
+    if let Some(generation) = number(condition, "observedGeneration").filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to zero";
+        errors.push(Error::invalid(
+            &at.child("observedGeneration"),
+            &generation.into(),
+            detail,
+        ));
+    }
     if text(condition, "lastTransitionTime").is_empty() {
         errors.push(Error::required(&at.child("lastTransitionTime"), ""));
     }

@@ -236,21 +236,17 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         &path.child("persistentVolumeClaimRetentionPolicy"),
         errors,
     );
-    validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], errors);
-    if let Some(ordinals) = spec.get("ordinals") {
-        validate_nonnegative_fields(ordinals, &path.child("ordinals"), &["start"], errors);
-    }
-    validate_selector(spec, &path, "statefulset", errors);
-    validate_pod_template_spec_for_stateful_set(spec, &path, checks, errors);
     if checks.immutable {
         let path = path.child("volumeClaimTemplates");
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
-            errors.extend(validate_persistent_volume_claim_spec(
-                spec,
-                &path.index(index).child("spec"),
-            ));
+            let at = path.index(index);
+            errors.extend(validate_persistent_volume_claim_spec(spec, &at.child("spec")));
         }
+    }
+    validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], errors);
+    if let Some(ordinals) = spec.get("ordinals") {
+        validate_nonnegative_fields(ordinals, &path.child("ordinals"), &["start"], errors);
     }
     let service = text(spec, "serviceName");
     if checks.immutable && !service.is_empty() {
@@ -261,6 +257,8 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
                 .map(|error| Error::invalid_str(&at, service, error)),
         );
     }
+    validate_selector(spec, &path, "statefulset", errors);
+    validate_pod_template_spec_for_stateful_set(spec, &path, checks, errors);
 }
 
 fn validate_stateful_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -350,12 +348,12 @@ fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
     };
     // The volume of a name that two claims have is that of either.
     let names: BTreeSet<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
-    let mut volumes = items(pod, "volumes").to_vec();
-    volumes.retain(|volume| !names.contains(text(volume, "name")));
     let claimed = names
         .iter()
         .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));
-    volumes.extend(claimed);
+    let mut volumes: Vec<Value> = claimed.collect();
+    let others = items(pod, "volumes").iter();
+    volumes.extend(others.filter(|volume| !names.contains(text(volume, "name"))).cloned());
     pod["volumes"] = volumes.into();
     template
 }

@@ -307,7 +307,7 @@ fn validate_volume_attributes_class_update(new: &Value, old: &Value, errors: &mu
 
 /// Validates the resources that are being grown and the class that is being changed.
 fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let at = path.child("allocatedResourceStatus");
+    let at = path.child("allocatedResourceStatuses");
     for (name, state) in entries(status, "allocatedResourceStatuses") {
         errors.extend(validate_persistent_volume_claim_resource_key(name, &at));
         if !GROWTH_STATES.contains(&state.as_str().unwrap_or_default()) {

@@ -102,29 +102,23 @@ fn validate_amounts(
     for (name, amount) in entries(requirements, "limits") {
         let at = limits_path.key(name);
         validate_name(name, &at, errors);
-        validate_amount(name, amount, &at, errors);
+        validate_resource_quantity_value(name, amount, &at, errors);
+        validate_huge_pages(name, amount, &at, errors);
     }
     let limit_of = |name: &str| requirements.get("limits").and_then(|limits| limits.get(name));
     for (name, amount) in entries(requirements, "requests") {
         let at = requests_path.key(name);
         validate_name(name, &at, errors);
-        validate_amount(name, amount, &at, errors);
-        let Some(limit) = limit_of(name) else {
-            if !is_overcommit_allowed(name) {
+        validate_resource_quantity_value(name, amount, &at, errors);
+        match limit_of(name) {
+            Some(limit) => validate_request_against_limit(name, (amount, limit), &requests_path, errors),
+            None if !is_overcommit_allowed(name) => {
                 let detail = "Limit must be set for non overcommitable resources";
                 errors.push(Error::required(&limits_path, detail));
             }
-            continue;
-        };
-        let (asked, allowed) = (quantity(amount), quantity(limit));
-        let word = match asked.cmp(&allowed) {
-            std::cmp::Ordering::Equal => continue,
-            _ if !is_overcommit_allowed(name) => "equal to",
-            std::cmp::Ordering::Less => continue,
-            std::cmp::Ordering::Greater => "less than or equal to",
-        };
-        let detail = format!("must be {word} {name} limit of {allowed}");
-        errors.push(Error::invalid_str(&requests_path, &asked.to_string(), &detail));
+            None => {}
+        }
+        validate_huge_pages(name, amount, &at, errors);
     }
     let listed: Vec<&str> = ["limits", "requests"]
         .into_iter()
@@ -137,8 +131,26 @@ fn validate_amounts(
     }
 }
 
-fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_resource_quantity_value(name, amount, path, errors);
+/// Where no more than there is can be promised, a request is as large as its limit.
+fn validate_request_against_limit(
+    name: &str,
+    (request, limit): (&Value, &Value),
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let (asked, allowed) = (quantity(request), quantity(limit));
+    let word = match asked.cmp(&allowed) {
+        std::cmp::Ordering::Equal => return,
+        _ if !is_overcommit_allowed(name) => "equal to",
+        std::cmp::Ordering::Less => return,
+        std::cmp::Ordering::Greater => "less than or equal to",
+    };
+    let detail = format!("must be {word} {name} limit of {allowed}");
+    errors.push(Error::invalid_str(path, &asked.to_string(), &detail));
+}
+
+/// Huge pages are asked for as a whole number of pages (`validateResourceQuantityHugePageValue`).
+fn validate_huge_pages(name: &str, amount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = quantity(amount);
     if let Some(size) = name
         .strip_prefix(HUGE_PAGES)

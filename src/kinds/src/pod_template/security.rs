@@ -107,13 +107,8 @@ pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, 
     windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
     one_of_if_set(context, path, "supplementalGroupsPolicy", &["Merge", "Strict"], errors);
-    one_of_if_set(
-        context,
-        path,
-        "seLinuxChangePolicy",
-        &["MountOption", "Recursive"],
-        errors,
-    );
+    // All others are behind the gate SELinuxMount.
+    one_of_if_set(context, path, "seLinuxChangePolicy", &["Recursive"], errors);
 }
 
 /// Under the host's network a container's port is the host's (`validatePodHostNetworkDeps`).

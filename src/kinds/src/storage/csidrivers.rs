@@ -161,7 +161,7 @@ fn validate_csi_driver_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorLis
     }
     let has_requests = !items(spec, "tokenRequests").is_empty();
     if spec.get("serviceAccountTokenInSecrets").is_some() && !has_requests {
-        let detail = "serviceAccountTokenInSecrets is only valid when tokenRequests is set";
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
         let value = spec.get("serviceAccountTokenInSecrets").unwrap_or(&Value::Null);
         errors.push(Error::invalid(
             &path.child("serviceAccountTokenInSecrets"),

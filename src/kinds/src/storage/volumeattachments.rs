@@ -85,9 +85,7 @@ impl Strategy for VolumeAttachments {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        // Kubernetes validates the object by itself and again as a change, and reports both.
         let mut errors = validate_volume_attachment(new);
-        errors.extend(validate_volume_attachment(new));
         if new.get("spec") != old.get("spec") {
             let shown = structs::compact(new.get("spec"), PrintedShape::Struct(INTERNAL_SPEC));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
@@ -172,7 +170,8 @@ fn validate_volume_attachment_status(status: &Value, path: &Path<'_>, errors: &m
         let Some(error) = status.get(field) else { continue };
         let at = path.child(field);
         if text(error, "message").len() > MAX_MESSAGE_BYTES {
-            errors.push(Error::too_long(&at.child("message"), MAX_MESSAGE_BYTES));
+            // Kubernetes names another bound than the one that it checks.
+            errors.push(Error::too_long(&at.child("message"), MAX_METADATA_BYTES));
         }
         if let Some(code) = number(error, "errorCode").filter(|code| *code < 0) {
             errors.push(Error::invalid(
@@ -217,14 +216,14 @@ mod tests {
         let failure = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
         trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[failure])]);
         let error = |error: Value| json!({ "attached": false, "attachError": error });
-        let too_long = "status.attachError.message: Too long: may not be more than 1024 bytes";
+        let too_long = "status.attachError.message: Too long: may not be more than 262144 bytes";
         let code = "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive";
         trial.expect_status_errors(
             &old,
             &[
                 (error(json!({ "message": "a".repeat(1024), "errorCode": 0 })), &[]),
-                (error(json!({ "message": "a".repeat(1025) })), &[too_long, too_long]),
-                (error(json!({ "errorCode": -1 })), &[code, code]),
+                (error(json!({ "message": "a".repeat(1025) })), &[too_long]),
+                (error(json!({ "errorCode": -1 })), &[code]),
             ],
         );
     }

@@ -74,7 +74,7 @@ const NO_FIELDS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "core/persistentvolumeclaims.rs",
-        &["Spec.accessModes", "allocatedResourceStatus"],
+        &["Spec.accessModes"],
         "upstream's messages name the fields so",
     ),
     (

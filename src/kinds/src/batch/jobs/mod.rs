@@ -148,16 +148,20 @@ impl Strategy for Jobs {
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
-        // In Go the labels that a job has of its template are the template's own, which get more here. A job that was sent
-        // with the very labels of its template is taken for one that was sent without any.
+        // In Go the labels that a job has of its template are the template's own, which get more here, unless the job was copied
+        // to generate its name. A job that was sent with the very labels of its template is taken for one that was sent without any.
         let labels = |pointer: &str| object.pointer(pointer).cloned();
-        if labels("/metadata/labels") == labels("/spec/template/metadata/labels") {
+        let shares_labels = labels("/metadata/labels") == labels("/spec/template/metadata/labels")
+            && text_at(object, "/metadata/generateName").is_empty();
+        if shares_labels {
             struct_mut(object, "metadata").remove("labels");
         }
         if !is_true_at(object, "/spec/manualSelector") {
             generate_selector(object);
         }
-        label_like_template(object);
+        if shares_labels {
+            label_like_template(object);
+        }
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

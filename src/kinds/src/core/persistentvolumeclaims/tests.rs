@@ -62,8 +62,8 @@ fn errors_of_statuses() {
         &old,
         &[
             (states, &[
-                r#"status.allocatedResourceStatus: Unsupported value: "cpu": supported values: "storage""#,
-                r#"status.allocatedResourceStatus: Unsupported value: "storage": supported values: "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending""#,
+                r#"status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage""#,
+                r#"status.allocatedResourceStatuses: Unsupported value: "storage": supported values: "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending""#,
             ]),
             (json!({ "allocatedResources": { "memory": "1", "storage": "-1" } }), &[
                 r#"status.allocatedResources: Unsupported value: "memory": supported values: "storage""#,

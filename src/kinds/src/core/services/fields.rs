@@ -47,7 +47,7 @@ pub(super) fn is_load_balancer(object: &Value) -> bool {
 }
 
 pub(super) fn needs_cluster_ip(object: &Value) -> bool {
-    matches!(service_type(object), "ClusterIP" | "NodePort" | "LoadBalancer")
+    !is_external_name(object)
 }
 
 /// Returns true if the type is one whose ports may have node ports.

@@ -237,9 +237,9 @@ fn validate_dual_stack_pair(object: &Value, list: &[&str], path: &Path<'_>, erro
     }
 }
 
-/// An address that was there before may stay as long as it can be read.
+/// A value that was there before may stay.
 fn is_valid_ip_for_legacy_field(path: &Path<'_>, ip: &str, known: &[&str], errors: &mut ErrorList) -> bool {
-    if known.contains(&ip) && names::is_legacy_ip(ip) {
+    if known.contains(&ip) {
         return false;
     }
     let messages = names::ip(ip);
@@ -337,7 +337,7 @@ fn validate_load_balancer_source_ranges(object: &Value, old: Option<&Value>, err
 }
 
 fn is_valid_cidr_for_legacy_field(path: &Path<'_>, range: &str, is_known: bool, errors: &mut ErrorList) {
-    if is_known && names::is_legacy_cidr(range) {
+    if is_known {
         return;
     }
     errors.extend(
@@ -400,14 +400,10 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
             errors.push(Error::invalid(&path, &port.into(), why));
         }
     }
-    let needs_internal = matches!(service_type(object), "ClusterIP" | "NodePort" | "LoadBalancer");
-    validate_choice(
-        object,
-        "internalTrafficPolicy",
-        &["Cluster", "Local"],
-        needs_internal,
-        errors,
-    );
+    let is_required = matches!(service_type(object), "ClusterIP" | "NodePort" | "LoadBalancer")
+        && spec(object).get("internalTrafficPolicy").is_none();
+    let policies = ["Cluster", "Local"];
+    validate_choice(object, "internalTrafficPolicy", &policies, is_required, errors);
     let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     validate_choice(object, "trafficDistribution", &known, false, errors);
 }
