@@ -76,6 +76,7 @@ pub(crate) const IN_SCOPE: &[&str] = &[
     "api/negotiation",
     "api/strategic-merge-patch",
     "api/subresources",
+    "api/transitions",
     "api/update",
     "api/variations",
     "api/watch",
