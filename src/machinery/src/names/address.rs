@@ -125,8 +125,3 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
 pub fn is_legacy_ip(value: &str) -> bool {
     parse_ip_sloppy(value).is_some()
 }
-
-/// Returns true if a block that is already stored may stay.
-pub fn is_legacy_cidr(value: &str) -> bool {
-    parse_cidr_sloppy(value).is_some()
-}
