@@ -1,7 +1,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use serde_json::json;
-use trireme_actors::{testkit::run, topology::Topology};
+use trireme_actors::{
+    testkit::{eventually, run},
+    topology::Topology,
+};
 use trireme_machinery::{ApiError, Reason, selector::FieldSelector};
 use trireme_storage::{
     Storage,
@@ -149,7 +152,9 @@ fn a_watcher_that_was_busy_during_a_reload_notices_what_it_missed() {
         side.put("configmaps", "ns0/a", json!({})).await;
         assert_eq!(events(&mut busy, 1).await.len(), 1);
         // The watcher is not read while history is lost and goes on.
+        let next = reader.cache().snapshot().log.next_sequence();
         side.reload("configmaps").await;
+        eventually("history is lost", || !reader.cache().snapshot().log.reaches(next)).await;
         side.put("configmaps", "ns0/b", json!({})).await;
         assert!(reader.get(get("ns0/b")).await.is_ok(), "the cache has it");
         let (seen, error) = until_error(&mut busy).await;
