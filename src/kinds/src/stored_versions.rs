@@ -236,7 +236,7 @@ mod tests {
                 compared += 1;
             }
         }
-        assert!(compared >= 10, "only {compared} types are known in another version");
+        assert!(compared >= 9, "only {compared} types are known in another version");
     }
 
     #[test]
