@@ -186,20 +186,6 @@ impl AuditTrail {
         is_stored
     }
 
-    /// Records that a request has come. One that changes nothing may go on before that is stored, as its answer waits for it.
-    pub(crate) async fn record_received(&self, is_read: bool, impersonated: Option<&Impersonated>) -> bool {
-        if !is_read || self.config.omit_stages.contains(AuditStage::ResponseComplete) {
-            return self.record(AuditStage::RequestReceived, impersonated).await;
-        }
-        if self.config.omit_stages.contains(AuditStage::RequestReceived) {
-            return true;
-        }
-        let received = self.event(AuditStage::RequestReceived, impersonated);
-        let is_stored = self.audit.sink.record_beginning(received).await;
-        self.is_recorded.set(is_stored);
-        is_stored
-    }
-
     /// Records a stage that no request can wait for.
     pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
         if !self.config.omit_stages.contains(stage) {

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::tokens::TokenKeys;
 use crate::{audit, front, proxy_identity};
 
-/// What was made of the files.
+/// The settings that the files hold.
 pub(crate) struct StartupFiles {
     /// The serving certificate and the authorities of clients.
     pub(crate) tls: Arc<dyn TlsProvider>,

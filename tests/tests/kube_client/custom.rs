@@ -46,7 +46,7 @@ fn definition() -> CustomResourceDefinition {
     serde_json::from_value(object).expect("it is a definition")
 }
 
-/// What the controller works with.
+/// The clients and objects that the controller works with.
 struct Harbour {
     scene: Scene,
     kind: ApiResource,

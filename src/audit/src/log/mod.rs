@@ -103,7 +103,7 @@ impl AuditBackend for LogBackend {
     }
 }
 
-/// AuditLines that are written together.
+/// Lines that are written together.
 #[derive(Default)]
 struct AuditLines {
     text: Vec<u8>,

@@ -103,8 +103,6 @@ pub struct AuditSink(Vec<RunningBackend>);
 struct RunningBackend {
     plugin: &'static str,
     mode: Mode,
-    /// True if an event is stored before the next is.
-    keeps_order: bool,
     auditor: Handle<Auditor>,
     _owned: Arc<Owned<Auditor>>,
 }
@@ -125,7 +123,6 @@ impl AuditSink {
         self.0.push(RunningBackend {
             plugin,
             mode: settings.mode,
-            keeps_order: settings.concurrency == 1,
             auditor: owned.for_caller(Caller::Outside)?,
             _owned: Arc::new(owned),
         });
@@ -149,23 +146,6 @@ impl AuditSink {
                 recorded.await.into_iter().all(|is_recorded| is_recorded)
             }
         }
-    }
-
-    /// Records the first event of a request that changes nothing and waits for a later one of its events, as
-    /// [`record`](Self::record) does. Where a backend keeps the order of events, waiting for the later one is enough: the wait of
-    /// a read for its log is so one, not two. A backend in the mode blocking-strict is waited for at once.
-    pub async fn record_beginning(&self, event: AuditEvent) -> bool {
-        metrics::observe_event();
-        let event = Arc::new(event);
-        let mut is_stored = true;
-        for backend in &self.0 {
-            if backend.mode == Mode::Blocking && backend.keeps_order {
-                backend.buffer(Arc::clone(&event));
-            } else {
-                is_stored &= backend.record(Arc::clone(&event)).await;
-            }
-        }
-        is_stored
     }
 
     /// Records an event that no request can wait for: the end of a body that was streamed.

@@ -123,28 +123,6 @@ fn a_blocking_sink_waits_until_the_event_is_stored() {
 }
 
 #[test]
-fn the_beginning_of_a_read_is_waited_for_with_its_end_but_where_it_must_be_stored() {
-    for (mode, expected) in [(Mode::Blocking, false), (Mode::BlockingStrict, true)] {
-        run(mode, |sink, recorder, _| async move {
-            recorder.open.send_replace(false);
-            let mut begun = std::pin::pin!(sink.record_beginning(event(AuditStage::RequestReceived)));
-            let waits = tokio::select! {
-                biased;
-                is_stored = &mut begun => !is_stored,
-                () = recorder.until(&[1]) => true,
-            };
-            assert_eq!(waits, expected);
-            let mut recorded = std::pin::pin!(sink.record(some()));
-            assert!(recorded.as_mut().now_or_never().is_none());
-            recorder.until(&[1]).await;
-            recorder.open.send_replace(true);
-            assert!(recorded.await);
-            assert_eq!(recorder.writes(), [1, 1]);
-        });
-    }
-}
-
-#[test]
 fn a_batch_is_written_when_it_is_large_enough_or_old_enough() {
     let wait = Duration::from_secs(30);
     run(batch(100, 3, wait), |sink, recorder, _| async move {

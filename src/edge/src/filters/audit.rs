@@ -40,9 +40,10 @@ pub(crate) async fn begin(state: &ChainState, exchange: &Exchange, request: &Req
     let Some(trail) = trail(state, exchange, request) else {
         return Ok(());
     };
-    // What runs in a container or goes to another server is no read, whatever its method.
-    let is_read = is_read(exchange) && !exchange.info.is_long_running();
-    if !trail.record_received(is_read, exchange.impersonated.get()).await {
+    if !trail
+        .record(AuditStage::RequestReceived, exchange.impersonated.get())
+        .await
+    {
         return Err(not_recorded(exchange));
     }
     // Set once: the chain passes here once.
