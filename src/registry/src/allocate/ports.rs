@@ -71,6 +71,22 @@ impl PortRange {
     fn offset(&self, port: u16) -> usize {
         usize::from(port.saturating_sub(self.first))
     }
+
+    /// The number of ports at the lower end of the range that are left to those that are asked for (KEP-3668); 0 if the
+    /// range is too small for that.
+    fn asked_for(&self) -> usize {
+        let size = self.size();
+        if size <= 16 { 0 } else { (size / 32).clamp(16, 128) }
+    }
+
+    /// The offset of a free port, from a random one on: above those that are left to what is asked for, and among
+    /// these only if no other is free.
+    fn any_free(&self, bitmap: &Bitmap) -> Option<usize> {
+        let (asked_for, size) = (self.asked_for(), self.size());
+        let start = rand::rng().random_range(asked_for..size);
+        let mut offsets = (start..size).chain(asked_for..start).chain(0..asked_for);
+        offsets.find(|offset| !bitmap.is_set(*offset))
+    }
 }
 
 /// Hands out node ports of one range.
@@ -134,11 +150,8 @@ impl PortAllocator {
 
     /// Reserves any free port.
     pub async fn allocate(&self) -> Result<u16, AllocateError> {
-        let size = self.range.size();
         self.change(|bitmap| {
-            let start = rand::rng().random_range(0..size);
-            let free = (start..size).chain(0..start).find(|offset| !bitmap.is_set(*offset));
-            let offset = free.ok_or(AllocateError::Full)?;
+            let offset = self.range.any_free(bitmap).ok_or(AllocateError::Full)?;
             bitmap.set(offset, true);
             Ok(self.range.first + u16::try_from(offset).map_err(|_| AllocateError::Full)?)
         })
@@ -263,6 +276,23 @@ mod tests {
         for text in ["", "1", "5-4", "0-9", "a-b", "1-70000"] {
             assert_eq!(text.parse::<PortRange>(), Err(NotAPortRange), "{text}");
         }
+    }
+
+    #[test]
+    fn the_lower_part_is_left_to_what_is_asked_for() {
+        let sizes = [("30000-30015", 0), ("30000-30016", 16), ("30000-32767", 86), ("20000-32767", 128)];
+        for (text, asked_for) in sizes {
+            let range: PortRange = text.parse().expect("a range");
+            assert_eq!(range.asked_for(), asked_for, "{text}");
+        }
+        let range: PortRange = "30000-30099".parse().expect("a range");
+        let mut bitmap = Bitmap::default();
+        for handed_out in 0..range.size() {
+            let offset = range.any_free(&bitmap).expect("a free port");
+            assert_eq!(offset < range.asked_for(), handed_out >= 84, "port {handed_out} is {offset}");
+            bitmap.set(offset, true);
+        }
+        assert_eq!(range.any_free(&bitmap), None);
     }
 
     #[test]
