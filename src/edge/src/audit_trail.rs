@@ -8,6 +8,7 @@ use std::{
 
 use actix_web::http::StatusCode;
 use bytes::Bytes;
+use futures_util::future::{self, FutureExt as _, LocalBoxFuture};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
@@ -43,6 +44,8 @@ pub(crate) struct AuditTrail {
     answer: RefCell<RecordedAnswer>,
     panicked: RefCell<Option<String>>,
     is_recorded: Cell<bool>,
+    /// The first stage of a read that goes on meanwhile.
+    beginning: Cell<Option<LocalBoxFuture<'static, bool>>>,
     received: Instant,
     trace: Trace,
 }
@@ -109,6 +112,7 @@ impl AuditTrail {
             answer: RefCell::default(),
             panicked: RefCell::default(),
             is_recorded: Cell::new(false),
+            beginning: Cell::new(None),
             received: request.received,
             trace: request.trace.clone(),
         })
@@ -183,6 +187,31 @@ impl AuditTrail {
         }
         let is_stored = self.audit.sink.record(self.event(stage, impersonated)).await;
         self.is_recorded.set(self.is_recorded.get() || is_stored);
+        is_stored
+    }
+
+    /// Begins to record a stage; [`Self::has_begun`] waits for it.
+    pub(crate) fn begin_recording(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
+        if self.config.omit_stages.contains(stage) {
+            return;
+        }
+        let (audit, event) = (Arc::clone(&self.audit), self.event(stage, impersonated));
+        let mut recording = async move { audit.sink.record(event).await }.boxed_local();
+        // Sent by this look, which wakes no task when the reply comes.
+        let begun = match (&mut recording).now_or_never() {
+            Some(is_stored) => future::ready(is_stored).boxed_local(),
+            None => recording,
+        };
+        self.beginning.set(Some(begun));
+    }
+
+    /// Waits until the stage is stored that was begun to be recorded. Returns false if it had to be and is not.
+    pub(crate) async fn has_begun(&self) -> bool {
+        let Some(recording) = self.beginning.take() else {
+            return true;
+        };
+        let is_stored = recording.await;
+        self.is_recorded.set(is_stored);
         is_stored
     }
 

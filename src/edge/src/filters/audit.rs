@@ -1,7 +1,8 @@
 //! Records who asked for what, and what came of it, as far as the policy wants it.
 //!
 //! Without a policy and a backend nothing is computed. A request that must be recorded and cannot be is refused before
-//! anything is done in its name.
+//! anything is changed in its name, and before anything is shown: a read goes on while its first event is stored, and its
+//! answer waits for that.
 
 use std::{
     net::IpAddr,
@@ -40,10 +41,11 @@ pub(crate) async fn begin(state: &ChainState, exchange: &Exchange, request: &Req
     let Some(trail) = trail(state, exchange, request) else {
         return Ok(());
     };
-    if !trail
-        .record(AuditStage::RequestReceived, exchange.impersonated.get())
-        .await
-    {
+    let (stage, impersonated) = (AuditStage::RequestReceived, exchange.impersonated.get());
+    // A long-running request reaches others before it is answered: an exec begins with GET, too.
+    if is_read(exchange) && !exchange.info.is_long_running() {
+        trail.begin_recording(stage, impersonated);
+    } else if !trail.record(stage, impersonated).await {
         return Err(not_recorded(exchange));
     }
     // Set once: the chain passes here once.
@@ -76,6 +78,9 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
     if trail.answered(response.status()) {
         trail.record(AuditStage::Panic, exchange.impersonated.get()).await;
         return response;
+    }
+    if !trail.has_begun().await {
+        return not_recorded(exchange);
     }
     if exchange.info.is_long_running() {
         trail
