@@ -172,14 +172,14 @@ impl StoreFollower {
         let seen = self.source.shared.revision();
         let mut at = (now - self.source.options.history).max(seen).max(1).min(now);
         let prefix = self.source.options.objects_prefix.clone();
-        let mut loaded = self.load(&prefix, at).await;
+        let mut loaded = self.load(&self.routes, &prefix, at).await;
         if let Err(StorageError::Compacted { oldest }) = loaded {
             at = oldest.clamp(at, now);
-            loaded = self.load(&prefix, at).await;
+            loaded = self.load(&self.routes, &prefix, at).await;
         }
         if let Err(StorageError::Compacted { .. }) = loaded {
             at = now;
-            loaded = self.load(&prefix, at).await;
+            loaded = self.load(&self.routes, &prefix, at).await;
         }
         let mut loaded = loaded?;
         // Before a cache is loaded: no read is to be answered from a state of the past.
@@ -217,15 +217,23 @@ impl StoreFollower {
         if behind.is_empty() {
             return Ok(());
         }
+        // What the other caches have is not read again.
+        let routes = Arc::new(Routes::new(
+            behind.iter().map(|(_, registration)| registration.info.clone()),
+        ));
         let mut all = if behind.len() >= LOAD_ALL_AT {
-            Some(self.load(&self.source.options.objects_prefix, position).await?)
+            let prefix = &self.source.options.objects_prefix;
+            Some(self.load(&routes, prefix, position).await?)
         } else {
             None
         };
         for (prefix, registration) in behind {
             let index = match &mut all {
                 Some(all) => all.remove(prefix),
-                None => self.load(&format!("{prefix}/"), position).await?.remove(prefix),
+                None => {
+                    let mut loaded = self.load(&routes, &format!("{prefix}/"), position).await?;
+                    loaded.remove(prefix)
+                }
             };
             let followed = self.hand_over(registration, index, position).await;
             self.feeds.insert(prefix.clone(), followed);
@@ -233,14 +241,17 @@ impl StoreFollower {
         Ok(())
     }
 
-    /// Reads all objects as of a revision. While a page is decoded, the store is busy with the next.
-    async fn load(&self, prefix: &str, revision: Revision) -> Result<Loaded, StorageError> {
+    /// Reads the objects that there are routes for as of a revision. While a page is decoded, the store is busy with the next.
+    ///
+    /// Keys of other resources are skipped: a replica that starts does not know of custom resources yet, and reads nothing
+    /// but the rest of one page of them.
+    async fn load(&self, routes: &Arc<Routes>, prefix: &str, revision: Revision) -> Result<Loaded, StorageError> {
         let mut loaded = Loaded::new();
         let mut page = self.load_page(prefix, None, revision).await?;
         loop {
             let last = page.entries.last().filter(|_| page.more);
-            let next = last.map(|last| format!("{}\0", last.key));
-            let routes = self.routes.clone();
+            let next = last.and_then(|last| routes.next_place(&last.key));
+            let routes = routes.clone();
             let decoded = computed(move || {
                 logic::load_entries(&routes, &page.entries, &mut loaded);
                 loaded

@@ -39,6 +39,15 @@ impl Routes {
         }
         None
     }
+
+    /// The first place after `key` where there can be keys of a resource; `None` if there is no such place.
+    pub(super) fn next_place(&self, key: &str) -> Option<String> {
+        if self.find(key).is_some() {
+            return Some(format!("{key}\0"));
+        }
+        let places = self.by_prefix.keys().map(|prefix| format!("{prefix}/"));
+        places.filter(|place| place.as_str() > key).min()
+    }
 }
 
 /// Changes of one resource, in order.

@@ -123,6 +123,20 @@ fn what_cannot_be_read_is_kept_as_such() {
 }
 
 #[test]
+fn a_load_goes_on_where_there_can_be_keys_of_a_resource() {
+    let next = [
+        ("/registry/example.com/widgets/ns/w", Some("/registry/nodes/")),
+        ("/registry/nodes-of-others/n", Some("/registry/nodes/")),
+        ("/registry/nodes/n", Some("/registry/nodes/n\0")),
+        ("/registry/nodes0", Some("/registry/pods/")),
+        ("/registry/zebras/z", None),
+    ];
+    for (key, place) in next {
+        assert_eq!(routes().next_place(key).as_deref(), place, "{key}");
+    }
+}
+
+#[test]
 fn a_decoder_that_panics_cannot_read_the_value() {
     let widgets = Arc::new(widgets_that_panic());
     let routes = Routes::new([widgets]);
