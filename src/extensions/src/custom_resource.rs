@@ -3,7 +3,10 @@
 //! Objects are held against the schema of the requested version. They come here in that version if a webhook converts them;
 //! otherwise the versions differ by their schemas alone.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -29,13 +32,12 @@ use crate::{
 
 /// The rules of one version.
 pub(crate) struct CustomVersion {
-    pub(crate) group_version: GroupVersion,
-    pub(crate) schema: Arc<VersionSchema>,
+    group_version: GroupVersion,
+    schema: Arc<VersionSchema>,
     /// True if the status is written through `/status` alone.
-    pub(crate) has_status: bool,
-    pub(crate) scale: Option<ScalePaths>,
-    /// CompiledRules in CEL, if the schema has any.
-    pub(crate) rules: Option<CompiledRules>,
+    has_status: bool,
+    scale: Option<ScalePaths>,
+    rules: OnceLock<Option<CompiledRules>>,
 }
 
 /// The strategy of one custom resource.
@@ -56,6 +58,29 @@ impl CustomResource {
 }
 
 impl CustomVersion {
+    /// The rules of a version; `scale` are the paths of `/scale`, if it has that.
+    pub(crate) fn new(
+        group_version: GroupVersion,
+        schema: Arc<VersionSchema>,
+        has_status: bool,
+        scale: Option<ScalePaths>,
+    ) -> Self {
+        Self {
+            group_version,
+            schema,
+            has_status,
+            scale,
+            rules: OnceLock::new(),
+        }
+    }
+
+    /// The rules in CEL, if the schema has any. They are compiled when an object is first held against them: a replica that
+    /// starts with a thousand definitions needs few of them at once, or ever.
+    fn rules(&self) -> Option<&CompiledRules> {
+        let compiled = || CompiledRules::compile(&self.schema.structural, true);
+        self.rules.get_or_init(compiled).as_ref()
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>, warnings: &WarningRecorder) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_value(new, old, &self.schema.structural, "", &mut errors);
@@ -92,7 +117,7 @@ impl CustomVersion {
     }
 
     fn validate_rules(&self, new: &Value, old: Option<&Value>, warnings: &WarningRecorder, errors: &mut ErrorList) {
-        let Some(rules) = &self.rules else { return };
+        let Some(rules) = self.rules() else { return };
         if errors.iter().any(blocks_rules) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing \
                           errors to complete validation";

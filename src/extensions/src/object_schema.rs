@@ -13,7 +13,7 @@ use trireme_machinery::{
 use trireme_registry::ObjectSchema;
 
 use crate::structural::{
-    Structural, defaults, merge::merge_schema, metadata::MetadataType, prune::prune, values::type_of,
+    Structural, defaults, merge::merge_schema, metadata::MetadataType, prune::prune, settled, values::type_of,
 };
 
 /// A structural schema with what it needs to do its work.
@@ -43,8 +43,7 @@ impl VersionSchema {
 
     /// Drops what the schema does not have; true if there was anything.
     pub(crate) fn prune(&self, object: &mut Value) -> bool {
-        let has_pruned = !prune(object, &self.structural).is_empty();
-        defaults::prune_nulls(object, Some(&self.structural)) || has_pruned
+        settled::prune_stored(object, &self.structural)
     }
 }
 
@@ -77,13 +76,11 @@ impl ObjectSchema for VersionSchema {
     }
 
     fn restore(&self, object: &mut Value) -> bool {
-        let has_pruned = self.prune(object);
-        if !self.has_defaults {
-            return has_pruned;
-        }
-        let before = object.clone();
-        defaults::apply_defaults(object, &self.structural);
-        has_pruned || before != *object
+        settled::restore(object, &self.structural)
+    }
+
+    fn is_settled(&self, json: &[u8]) -> bool {
+        settled::is_settled(json, &self.structural)
     }
 
     fn merge_schema(&self) -> &MergeSchema {

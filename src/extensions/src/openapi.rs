@@ -52,13 +52,13 @@ pub(crate) struct DefinitionSource {
 }
 
 impl DefinitionSource {
-    pub(crate) fn new(names: SourceNames, bytes: Bytes, base: Arc<dyn SchemaSource>) -> Self {
-        let definition: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    /// The schemas of `definition`, whose JSON is in `bytes`.
+    pub(crate) fn new(definition: &Value, bytes: Bytes, base: Arc<dyn SchemaSource>) -> Self {
         let mut hasher = DefaultHasher::new();
         definition["spec"].to_string().hash(&mut hasher);
         Self {
             digest: format!("{:016x}", hasher.finish()),
-            names,
+            names: SourceNames::of(definition),
             bytes,
             base,
         }

@@ -16,7 +16,6 @@ use crate::{
     json_path::JsonPath,
     object_schema::VersionSchema,
     openapi::{DefinitionSource, SourceNames},
-    rules::CompiledRules,
     structural::metadata::MetadataType,
 };
 
@@ -101,7 +100,7 @@ impl Builder {
         let stored = versions.iter().position(|version| version.flag("storage"));
         let stored = stored.ok_or("no version is marked as the storage version")?;
         let converter = self.converter(definition, group, &versions)?;
-        let source = DefinitionSource::new(SourceNames::of(definition), bytes.clone(), self.schemas.clone());
+        let source = DefinitionSource::new(definition, bytes.clone(), self.schemas.clone());
         let source: Arc<dyn SchemaSource> = Arc::new(source);
         let served = versions
             .iter()
@@ -239,12 +238,10 @@ impl Builder {
 }
 
 fn strategy(group: &str, versions: &[VersionSource<'_>]) -> CustomResource {
-    let of_version = |version: &VersionSource<'_>| CustomVersion {
-        group_version: GroupVersion::new(group, version.name),
-        rules: CompiledRules::compile(&version.schema.structural, true),
-        schema: version.schema.clone(),
-        has_status: version.subresource("status").is_some(),
-        scale: version.scale(),
+    let of_version = |version: &VersionSource<'_>| {
+        let group_version = GroupVersion::new(group, version.name);
+        let has_status = version.subresource("status").is_some();
+        CustomVersion::new(group_version, version.schema.clone(), has_status, version.scale())
     };
     CustomResource {
         is_terminating: false,

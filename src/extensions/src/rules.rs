@@ -1,5 +1,4 @@
-//! Validation rules in CEL (`x-kubernetes-validations`): compiled once when a definition is installed, evaluated for each
-//! write under one budget.
+//! Validation rules in CEL (`x-kubernetes-validations`): compiled once, evaluated for each write under one budget.
 //!
 //! A rule that speaks of `oldSelf` is a transition rule: it is evaluated where there is an old value to compare with. A rule
 //! that does not gives a warning only if it is broken by what an update leaves as it was.

@@ -178,6 +178,9 @@ pub trait ObjectSchema: Send + Sync + 'static {
     /// Brings an object that was stored under another schema, maybe, into the form of this one; true if that changed it.
     fn restore(&self, object: &mut Value) -> bool;
 
+    /// Reports whether [`restore`](Self::restore) would leave an object as it is, of which this is the JSON.
+    fn is_settled(&self, json: &[u8]) -> bool;
+
     /// The schema that field sets and merges of apply go by.
     fn merge_schema(&self) -> &MergeSchema;
 

@@ -100,7 +100,9 @@ pub fn load(path: &Path) -> Vec<Scenario> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines()
         .map(|line| {
-            let line = PORTS_MOVED.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
+            let line = PORTS_MOVED
+                .iter()
+                .fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
             let mut value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
             Scenario {
                 name: value["name"].as_str().expect("a scenario has a name").to_owned(),

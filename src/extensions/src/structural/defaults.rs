@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::{Additional, Structural};
 
-/// Sets absent fields that have a default, and those that are null although they may not be.
-pub(crate) fn apply_defaults(value: &mut Value, schema: &Structural) {
+/// Sets absent fields that have a default, and those that are null although they may not be; true if there were any.
+pub(crate) fn apply_defaults(value: &mut Value, schema: &Structural) -> bool {
+    let mut has_set = false;
     match value {
         Value::Object(fields) => {
             for (name, property) in &schema.properties {
@@ -15,37 +16,41 @@ pub(crate) fn apply_defaults(value: &mut Value, schema: &Structural) {
                     .is_none_or(|value| is_forbidden_null(value, property));
                 if is_absent {
                     fields.insert(name.to_string(), default.clone());
+                    has_set = true;
                 }
             }
             for (name, value) in fields.iter_mut() {
-                fill(value, schema.property(name), &schema.additional);
+                has_set |= fill(value, schema.property(name), &schema.additional);
             }
         }
         Value::Array(items) => {
             if let Some(of_items) = &schema.items {
-                items.iter_mut().for_each(|item| fill_entry(item, of_items));
+                for item in items {
+                    has_set |= fill_entry(item, of_items);
+                }
             }
         }
         _ => {}
     }
+    has_set
 }
 
-fn fill(value: &mut Value, property: Option<&Structural>, additional: &Additional) {
+fn fill(value: &mut Value, property: Option<&Structural>, additional: &Additional) -> bool {
     match (property, additional) {
         (Some(property), _) => apply_defaults(value, property),
         (None, Additional::Schema(schema)) => fill_entry(value, schema),
-        (None, _) => {}
+        (None, _) => false,
     }
 }
 
 /// Entries of maps and items of lists cannot be absent, only null.
-fn fill_entry(value: &mut Value, schema: &Structural) {
-    if is_forbidden_null(value, schema)
-        && let Some(default) = &schema.default
-    {
+fn fill_entry(value: &mut Value, schema: &Structural) -> bool {
+    let default = schema.default.as_ref().filter(|_| is_forbidden_null(value, schema));
+    if let Some(default) = default {
         value.clone_from(default);
     }
-    apply_defaults(value, schema);
+    let is_filled = default.is_some();
+    apply_defaults(value, schema) || is_filled
 }
 
 fn is_forbidden_null(value: &Value, schema: &Structural) -> bool {

@@ -12,6 +12,7 @@ pub(crate) mod list_types;
 pub(crate) mod merge;
 pub(crate) mod metadata;
 pub(crate) mod prune;
+pub(crate) mod settled;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
@@ -188,11 +189,12 @@ impl Structural {
 
     /// The schema of a property.
     pub(crate) fn property(&self, name: &str) -> Option<&Self> {
-        let at = self
-            .properties
-            .binary_search_by(|(known, _)| (**known).cmp(name))
-            .ok()?;
-        self.properties.get(at).map(|(_, schema)| schema)
+        self.properties.get(self.place_of(name)?).map(|(_, schema)| schema)
+    }
+
+    /// The place of a property among all of them.
+    fn place_of(&self, name: &str) -> Option<usize> {
+        self.properties.binary_search_by(|(known, _)| (**known).cmp(name)).ok()
     }
 
     /// The schema of a key, be it named or not.

@@ -1,5 +1,7 @@
 //! Drops the fields that a schema does not have (`structural/pruning`).
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use trireme_machinery::Object;
 
@@ -7,7 +9,8 @@ use super::Structural;
 
 /// After so many, further unknown fields are dropped in silence, so that a hostile body cannot make a long answer.
 const MAX_UNKNOWN: usize = 100;
-const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// The fields of all resources.
+pub(super) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Drops unknown fields of an object of the resource; gives back their paths in order.
 pub(crate) fn prune(object: &mut Value, schema: &Structural) -> Vec<String> {
@@ -42,7 +45,7 @@ impl Pruner {
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     let items = schema.and_then(|schema| schema.items.as_deref());
-                    self.at(&format!("[{index}]"), |pruner| pruner.inner(item, items));
+                    self.at_index(index, |pruner| pruner.inner(item, items));
                 }
             }
             _ => {}
@@ -91,7 +94,7 @@ impl Pruner {
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     if let Some(items) = &schema.items {
-                        self.at(&format!("[{index}]"), |pruner| pruner.skip(item, items, items.embedded));
+                        self.at_index(index, |pruner| pruner.skip(item, items, items.embedded));
                     }
                 }
             }
@@ -100,17 +103,19 @@ impl Pruner {
     }
 
     fn at_key(&mut self, name: &str, then: impl FnOnce(&mut Self)) {
-        let step = if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!(".{name}")
-        };
-        self.at(&step, then);
+        let before = self.path.len();
+        if before > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        then(self);
+        self.path.truncate(before);
     }
 
-    fn at(&mut self, step: &str, then: impl FnOnce(&mut Self)) {
+    fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
         let before = self.path.len();
-        self.path.push_str(step);
+        // To write into a string does not fail.
+        let _ = write!(self.path, "[{index}]");
         then(self);
         self.path.truncate(before);
     }

@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 
-use super::{Structural, defaults, list_types, prune, values::validate_value};
+use super::{
+    Structural, defaults, list_types, prune,
+    settled::{is_settled, restore},
+    values::validate_value,
+};
 
 fn schema(properties: &Value) -> Structural {
     Structural::parse(&json!({"type": "object", "properties": properties}))
@@ -43,6 +47,83 @@ fn defaults_are_filled_in_from_the_outside_to_the_inside() {
     defaults::apply_defaults(&mut object, &schema);
     let spec = json!({"color": "red", "may": null, "gone": null, "nested": {"d": "dd"}});
     assert_eq!(object, json!({ "spec": spec }));
+}
+
+/// Schemas of `spec` that treat fields, nulls and defaults in different ways.
+fn different_schemas() -> Vec<Value> {
+    let part =
+        json!({"type": "object", "properties": {"a": {"type": "string", "default": "d"}, "b": {"type": "string"}}});
+    let with = |name: &str, value: Value| {
+        let mut schema = part.clone();
+        schema[name] = value;
+        schema
+    };
+    let nested = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+    let list = |items: &Value| json!({"type": "array", "items": items});
+    vec![
+        part.clone(),
+        with("default", json!({})),
+        with("nullable", json!(true)),
+        with("x-kubernetes-preserve-unknown-fields", json!(true)),
+        with("x-kubernetes-embedded-resource", json!(true)),
+        with("additionalProperties", json!(true)),
+        with("additionalProperties", part.clone()),
+        with("additionalProperties", json!({"type": "string", "default": "e"})),
+        nested(part.clone()),
+        nested(with("default", json!({"a": "x"}))),
+        nested(list(&part)),
+        nested(list(&with("default", json!({})))),
+        nested(list(&with("nullable", json!(true)))),
+        nested(json!({"type": "array"})),
+        nested(json!({"x-kubernetes-preserve-unknown-fields": true})),
+        nested(json!({"x-kubernetes-int-or-string": true})),
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": list(&part)}}),
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": list(&with("x-kubernetes-embedded-resource", json!(true)))}}),
+    ]
+}
+
+#[test]
+fn objects_are_settled_if_restoring_them_changes_nothing() {
+    let parts = [
+        json!(null),
+        json!("text"),
+        json!(1),
+        json!({}),
+        json!({"a": "x"}),
+        json!({"a": null, "b": "y"}),
+        json!({"a": "x", "b": null}),
+        json!({"a": "x", "other": {"a": 1}}),
+        json!({"a": "x", "kind": "K", "metadata": {"a": null}}),
+        json!({"a": {"a": "x"}}),
+        json!({"a": {"a": "x", "b": null, "other": []}}),
+        json!({"a": []}),
+        json!({"a": [null]}),
+        json!({"a": [{"a": "x"}, {"a": "y", "b": "z"}]}),
+        json!({"a": [{"b": "z"}]}),
+        json!({"a": [{"a": "x", "other": 1}, [{}]]}),
+    ];
+    let mut settled = 0;
+    for of_spec in different_schemas() {
+        let with_label = json!({"spec": of_spec, "label": {"type": "string", "default": "l"}});
+        for properties in [json!({"spec": of_spec}), with_label] {
+            let schema = schema(&properties);
+            for part in &parts {
+                let mut object = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n"}, "spec": part});
+                for label in [None, Some("l")] {
+                    if let Some(label) = label {
+                        object["label"] = label.into();
+                    }
+                    let told = is_settled(object.to_string().as_bytes(), &schema);
+                    assert_eq!(told, !restore(&mut object.clone(), &schema), "{properties} {object}");
+                    settled += usize::from(told);
+                }
+            }
+        }
+    }
+    assert!(settled > 100, "{settled}");
+    for broken in ["", "{", "{}x", "[", r#"{"apiVersion":"g/v1",}"#] {
+        assert!(!is_settled(broken.as_bytes(), &schema(&json!({}))), "{broken}");
+    }
 }
 
 #[test]

@@ -280,7 +280,12 @@ mod tests {
 
     #[test]
     fn the_lower_part_is_left_to_what_is_asked_for() {
-        let sizes = [("30000-30015", 0), ("30000-30016", 16), ("30000-32767", 86), ("20000-32767", 128)];
+        let sizes = [
+            ("30000-30015", 0),
+            ("30000-30016", 16),
+            ("30000-32767", 86),
+            ("20000-32767", 128),
+        ];
         for (text, asked_for) in sizes {
             let range: PortRange = text.parse().expect("a range");
             assert_eq!(range.asked_for(), asked_for, "{text}");
@@ -289,7 +294,11 @@ mod tests {
         let mut bitmap = Bitmap::default();
         for handed_out in 0..range.size() {
             let offset = range.any_free(&bitmap).expect("a free port");
-            assert_eq!(offset < range.asked_for(), handed_out >= 84, "port {handed_out} is {offset}");
+            assert_eq!(
+                offset < range.asked_for(),
+                handed_out >= 84,
+                "port {handed_out} is {offset}"
+            );
             bitmap.set(offset, true);
         }
         assert_eq!(range.any_free(&bitmap), None);
