@@ -128,16 +128,14 @@ fn address(text: &str) -> Result<IpAddr, EvalError> {
 }
 
 fn cidr(text: &str) -> Result<Cidr, EvalError> {
-    let failed = |reason: &str| {
-        EvalError::failed(format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {reason}"
-        ))
-    };
+    // Said by the parser of Kubernetes and by the function that calls it.
+    const FAILED: &str = "network address parse error during conversion from string";
+    let failed = |reason: &str| EvalError::failed(format!("{FAILED}: {FAILED}: netip.ParsePrefix({text:?}): {reason}"));
     let (ip, length) = text.rsplit_once('/').ok_or_else(|| failed("no '/'"))?;
     let ip: IpAddr = ip.parse().map_err(|_| failed("unable to parse IP"))?;
     if matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()) {
         return Err(EvalError::failed(format!(
-            "IPv4-mapped IPv6 address {text:?} is not allowed"
+            "{FAILED}: IPv4-mapped IPv6 address {text:?} is not allowed"
         )));
     }
     let is_plain = length.bytes().all(|byte| byte.is_ascii_digit()) && (length == "0" || !length.starts_with('0'));

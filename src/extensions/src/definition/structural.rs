@@ -299,7 +299,8 @@ fn validate_nested(nested: &Value, skip_any_of: bool, path: &Path<'_>, errors: &
     }
 }
 
-/// What the rules for values speak of must be there in the schema itself.
+/// Reports what validations for values at the root speak of and the schema itself does not have. Those below the root are not
+/// held to that, as in kube-apiserver (`validateStructuralCompleteness`).
 fn validate_completeness(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for name in ["allOf", "oneOf", "anyOf"] {
         for (index, nested) in list(schema, name) {
@@ -309,20 +310,6 @@ fn validate_completeness(schema: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
     if let Some(nested) = schema.get("not") {
         validate_nested_completeness(nested, schema, path, &path.child("not"), errors);
-    }
-    for (name, part) in schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let at = path.child("properties");
-        validate_completeness(part, &at.key(name), errors);
-    }
-    for name in ["items", "additionalProperties"] {
-        if let Some(part) = schema.get(name).filter(|part| part.is_object()) {
-            validate_completeness(part, &path.child(name), errors);
-        }
     }
 }
 

@@ -48,6 +48,12 @@ fn schemas_are_structural() {
     }
     let good = json!({"type": "string", "nullable": true, "maxLength": 3});
     assert_eq!(errors(&good), Vec::<String>::new());
+    let loose = json!({"type": "object", "properties": {}, "anyOf": [{"properties": {"a": {"maxLength": 3}}}]});
+    assert_eq!(
+        errors(&loose),
+        Vec::<String>::new(),
+        "only the root has to have what validations speak of"
+    );
 }
 
 #[test]

@@ -100,9 +100,11 @@ impl BodyDecoder<'_> {
         };
         let parsed = parsed.map_err(|why| self.unrecognized(&why, &body.bytes))?;
         let Parsed { mut value, duplicates } = parsed;
-        let given = self
-            .given_kind(&value)
-            .map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        let (version, kind) = stated_kind(&value).map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        let given = self.given_kind(version, kind);
+        if self.schema.is_some() && kind.is_empty() {
+            return Err(self.without_kind(&given, &value, body, validation));
+        }
         let given = self.taken_for(given);
         self.check_version(&given)?;
         self.check_kind(&given, &value)?;
@@ -163,34 +165,15 @@ impl BodyDecoder<'_> {
         })
     }
 
-    /// The kind that the body says it is; what it leaves out is taken from the URL.
-    fn given_kind(&self, value: &Value) -> Result<GroupVersionKind, String> {
-        let Some(fields) = value.as_object() else {
-            let target = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-            return match value {
-                Value::Null => Ok(self.kind.clone()),
-                other => Err(interpret_error(format!(
-                    "json: cannot unmarshal {} into Go value of type {target}",
-                    kind_name(other)
-                ))),
-            };
-        };
-        let text = |name: &str| match fields.get(name) {
-            None | Some(Value::Null) => Ok(""),
-            Some(Value::String(text)) => Ok(text.as_str()),
-            Some(other) => Err(interpret_error(format!(
-                "json: cannot unmarshal {} into Go struct field .{name} of type string",
-                kind_name(other)
-            ))),
-        };
-        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-        let group_version = match api_version {
+    /// The kind that a body is of that says this version and kind; what it leaves out is taken from the URL.
+    fn given_kind(&self, version: Option<GroupVersion>, kind: &str) -> GroupVersionKind {
+        let version = match version {
+            Some(given) => given,
             // A custom resource that says its kind says its version, too.
-            "" if self.schema.is_some() && !kind.is_empty() => GroupVersion::new("", ""),
-            "" => self.kind.group_version(),
-            given => GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?,
+            None if self.schema.is_some() && !kind.is_empty() => GroupVersion::new("", ""),
+            None => self.kind.group_version(),
         };
-        Ok(group_version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind }))
+        version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind })
     }
 
     fn taken_for(&self, given: GroupVersionKind) -> GroupVersionKind {
@@ -233,6 +216,28 @@ impl BodyDecoder<'_> {
         ))
     }
 
+    /// The error of a custom resource that leaves out its kind, which no decoder fills in for objects without a Go type. The
+    /// strict decoder shows the body as it was sent, the other one as JSON.
+    fn without_kind(
+        &self,
+        given: &GroupVersionKind,
+        value: &Value,
+        body: &Body,
+        validation: FieldValidation,
+    ) -> ApiError {
+        let sent = String::from_utf8_lossy(&body.bytes);
+        match (validation, body.format) {
+            (FieldValidation::Warn | FieldValidation::Strict, _) => {
+                self.unrecognized(&missing_kind(&sent), &body.bytes)
+            }
+            (FieldValidation::Ignore, BodyFormat::Yaml) => {
+                let shown = schema::patched_json(self.types, None, value, &Value::Null);
+                self.unfit(given, &missing_kind(&shown))
+            }
+            (FieldValidation::Ignore, _) => self.unfit(given, &missing_kind(sent.trim())),
+        }
+    }
+
     fn unrecognized(&self, why: &str, body: &[u8]) -> ApiError {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {why} ({})",
@@ -240,6 +245,36 @@ impl BodyDecoder<'_> {
             summary(body)
         ))
     }
+}
+
+/// The version that a document says it is of, if it says one, and its kind, which may be empty (`SimpleMetaFactory`).
+pub(super) fn stated_kind(document: &Value) -> Result<(Option<GroupVersion>, &str), String> {
+    let target = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    if !document.is_object() && !document.is_null() {
+        return Err(interpret_error(format!(
+            "json: cannot unmarshal {} into Go value of type {target}",
+            kind_name(document)
+        )));
+    }
+    let text = |name: &str| match document.get(name) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(other) => Err(interpret_error(format!(
+            "json: cannot unmarshal {} into Go struct field .{name} of type string",
+            kind_name(other)
+        ))),
+    };
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    let group_version = match api_version {
+        "" => None,
+        given => Some(GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?),
+    };
+    Ok((group_version, kind))
+}
+
+/// The text about a document without a kind (`NewMissingKindErr`).
+pub(super) fn missing_kind(document: &str) -> String {
+    format!("Object 'Kind' is missing in '{document}'")
 }
 
 /// Refuses a custom resource that says it is of another kind, as its validation does.

@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupVersionKind,
+    ApiError, GroupVersion, GroupVersionKind,
     managed::{
         self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times,
     },
@@ -336,7 +336,11 @@ pub(super) fn check_applied(
     applied: &Value,
 ) -> Result<(), ApiError> {
     let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    let (given_version, given_kind) = match text("apiVersion") {
+        // A version that is none takes the kind with it.
+        given if !given.is_empty() && GroupVersion::parse(given).is_none() => ("", ""),
+        given => (given, text("kind")),
+    };
     if (given_version, given_kind) != (version, kind) {
         let text = format!("invalid object type: {}, Kind={given_kind}", slashed(given_version));
         return Err(ApiError::bad_request(text));

@@ -18,7 +18,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, set_kind},
+    decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, missing_kind, set_kind, stated_kind},
     metadata,
     scale::{self, ThroughScale},
     update::{ChangeBase, Desired, PendingUpdate},
@@ -108,7 +108,14 @@ impl Patcher {
         let shown = || self.shown(original);
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
         if own_schema.is_some() {
-            check_custom_kind(&given_kind(&object, kind), kind, &object)?;
+            // Nothing that it leaves out is filled in.
+            let (version, given) = stated_kind(&object).map_err(|why| unfit(&shown(), &why))?;
+            if given.is_empty() {
+                let shown = shown();
+                return Err(unfit(&shown, &missing_kind(&shown)));
+            }
+            let version = version.unwrap_or_else(|| GroupVersion::new("", ""));
+            check_custom_kind(&version.with_kind(given), kind, &object)?;
         } else if !matches!(self.patch, Ok(PatchDocument::Strategic(_))) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
