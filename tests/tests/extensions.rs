@@ -1,6 +1,6 @@
 //! Custom resources and policies as a client sees them, where no recorded scenario looks.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, thread, time::Duration};
 
 use serde_json::{Value, json};
 use trireme_tests::group::until;
@@ -267,8 +267,8 @@ fn names_in(client: &Client, path: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn selectors_are_held_against_the_version_that_a_webhook_makes() {
+/// A webhook that moves `spec.colour` of version 1 to `spec.hue` of version 2, and back.
+fn start_converter() -> Receiver {
     let rules = json!({
         "v1": [{"move": "spec.hue", "to": "spec.colour"}],
         "v2": [
@@ -278,9 +278,11 @@ fn selectors_are_held_against_the_version_that_a_webhook_makes() {
     });
     let answer = json!({"result": {"status": "Success"}, "convertedObjects": "${converted}"});
     let script = json!({"path": "/convert", "convert": rules, "review": answer, "keep": true});
-    let receiver = Receiver::start(vec![script], "default", None).expect("a port");
-    let server = Server::start(StoreChoice::Embedded);
-    let client = server.client();
+    Receiver::start(vec![script], "default", None).expect("a port")
+}
+
+/// Widgets that are stored in version 1 and converted by a webhook.
+fn define_converted(client: &Client, receiver: &Receiver) {
     let url = format!("https://127.0.0.1:{}/convert", receiver.port());
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -297,8 +299,16 @@ fn selectors_are_held_against_the_version_that_a_webhook_makes() {
             }},
         },
     });
-    sent(&client, "POST", DEFINITIONS, &definition);
-    until("widgets are served", PATIENCE, || code(&client, &widgets("v2")) == 200);
+    sent(client, "POST", DEFINITIONS, &definition);
+    until("widgets are served", PATIENCE, || code(client, &widgets("v2")) == 200);
+}
+
+#[test]
+fn selectors_are_held_against_the_version_that_a_webhook_makes() {
+    let receiver = start_converter();
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    define_converted(&client, &receiver);
     let put = |name: &str, colour: &str| {
         let object = json!({
             "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"colour": colour},
@@ -355,6 +365,71 @@ fn selectors_are_held_against_the_version_that_a_webhook_makes() {
     assert_eq!(names_in(&client, &new), ["a"]);
     let unknown = client.get(&format!("{new}?fieldSelector=spec.colour%3Dred"));
     assert_eq!(unknown.expect("an answer").code, 400, "it is no field of this version");
+}
+
+#[test]
+fn all_watchers_of_a_version_share_the_calls_of_the_webhook_that_converts_to_it() {
+    const WATCHERS: usize = 20;
+    const CHANGES: usize = 10;
+    let receiver = start_converter();
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    define_converted(&client, &receiver);
+    let watch = Request {
+        method: "GET",
+        path: &format!("{}?watch=true", widgets("v2")),
+        lines: Some((CHANGES, PATIENCE)),
+        ..Request::default()
+    };
+    let seen = || client.send(&watch).expect("an answer").text();
+    let texts: Vec<String> = thread::scope(|scope| {
+        let watchers: Vec<_> = (0..WATCHERS).map(|_| scope.spawn(seen)).collect();
+        until("all watches have begun", PATIENCE, || open_watches(&client) == WATCHERS);
+        for number in 0..CHANGES {
+            let object = json!({
+                "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": format!("w{number}")},
+                "spec": {"colour": number.to_string()},
+            });
+            sent(&client, "POST", &widgets("v1"), &object);
+        }
+        watchers
+            .into_iter()
+            .map(|watcher| watcher.join().expect("it saw all"))
+            .collect()
+    });
+    let expected: Vec<Value> = (0..CHANGES)
+        .map(|number| json!([format!("w{number}"), number.to_string()]))
+        .collect();
+    for text in texts {
+        let events = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("an event")["object"].take());
+        let events: Vec<Value> = events
+            .map(|object| json!([object["metadata"]["name"], object["spec"]["hue"]]))
+            .collect();
+        assert_eq!(events, expected, "in order, in the version that is watched");
+    }
+    let calls = receiver.received();
+    let objects = calls
+        .iter()
+        .filter_map(|call| call["body"]["request"]["objects"].as_array());
+    assert_eq!(
+        objects.map(Vec::len).sum::<usize>(),
+        CHANGES,
+        "each change is converted once: {calls:?}"
+    );
+}
+
+/// The number of watches of widgets that are open.
+fn open_watches(client: &Client) -> usize {
+    let metrics = client.get("/metrics").map(|answer| answer.text()).unwrap_or_default();
+    let of_widgets =
+        |line: &&str| line.starts_with("apiserver_longrunning_requests{") && line.contains("resource=\"widgets\"");
+    let counts = metrics
+        .lines()
+        .filter(of_widgets)
+        .filter_map(|line| line.rsplit(' ').next());
+    counts.filter_map(|count| count.parse::<usize>().ok()).sum()
 }
 
 #[test]

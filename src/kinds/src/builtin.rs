@@ -164,6 +164,7 @@ fn resource(
         types: types_of(apis, row).clone(),
         versions,
         converter: None,
+        conversions: Arc::default(),
         selectable: selectable(row, kind.selectable),
         scale: kind.scale,
         row_conditions: kind.row_conditions,

@@ -13,6 +13,7 @@ use trireme_machinery::{
 use crate::{
     openapi_fragment::OpenApiFragment,
     selectable::SelectableFields,
+    shared_conversions::SharedConversions,
     strategy::{SideEffects, Strategy},
     time_to_live::TimeToLive,
     verb::Verbs,
@@ -53,6 +54,8 @@ pub struct ResourceDefinition {
     /// Converts between the versions, where code beyond this process does. Objects are then cached in the version that
     /// they were stored in, and Tables show them in the version that is asked for.
     pub converter: Option<Arc<dyn Converter>>,
+    /// The conversions by the converter that watchers share.
+    pub conversions: Arc<SharedConversions>,
     /// The types that the schemas of the versions and of the subresources' bodies are part of.
     pub types: Arc<TypeTable>,
     /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`, in any version: items
@@ -311,6 +314,7 @@ impl ResourceDefinition {
             readable: Vec::new(),
             storage_media_type: StorageMediaType::default(),
             converter: None,
+            conversions: Arc::default(),
             types,
             selectable: SelectableFields::default(),
             scale: None,

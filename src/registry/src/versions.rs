@@ -56,6 +56,32 @@ pub async fn in_version(
     Ok(items)
 }
 
+/// The items as [`in_version`] shows them, for watchers: what another watcher of the resource has just had converted, or waits
+/// for, costs no call.
+///
+/// # Errors
+/// As there.
+pub async fn shared_in_version(
+    info: &Arc<ResourceDefinition>,
+    items: Vec<Arc<Item>>,
+    version: usize,
+) -> Result<Vec<Arc<Item>>, ApiError> {
+    let to = &served_at(info, version).group_version;
+    if info.converter.is_none() || items.iter().all(|item| is_in(item, to)) {
+        return Ok(items);
+    }
+    let conversions = info.conversions.join(&items, version, |missing| {
+        let info = Arc::clone(info);
+        Box::pin(async move { in_version(&info, missing, version).await })
+    });
+    let joins_others = conversions.joins_others;
+    match conversions.items().await {
+        // One that another watcher began may have failed for an object that is not among these.
+        Err(_) if joins_others => in_version(info, items, version).await,
+        converted => converted,
+    }
+}
+
 /// One item as [`in_version`] shows it.
 ///
 /// # Errors

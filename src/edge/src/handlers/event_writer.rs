@@ -48,7 +48,7 @@ impl EventWriter {
         Some(())
     }
 
-    /// The frames as the resource's converter shows them, in one call.
+    /// The frames as the resource's converter shows them, in one call at most: other watchers may have made it.
     pub(super) async fn converted(&self, mut frames: Vec<WatchFrame>) -> Result<Vec<WatchFrame>, ApiError> {
         if self.info.converter.is_none() {
             return Ok(frames);
@@ -57,7 +57,7 @@ impl EventWriter {
             WatchFrame::Event { item, .. } => Some(item.clone()),
             WatchFrame::Bookmark { .. } | WatchFrame::Error(_) => None,
         });
-        let mut items = versions::in_version(&self.info, items.collect(), self.version)
+        let mut items = versions::shared_in_version(&self.info, items.collect(), self.version)
             .await?
             .into_iter();
         for frame in &mut frames {

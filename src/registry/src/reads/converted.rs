@@ -1,7 +1,8 @@
 //! Selection among objects that the resource's converter shows: by the labels and fields of the version that is asked for, as
 //! kube-apiserver, whose watch caches hold each version of a custom resource.
 //!
-//! Called by lists and watches with what a [`Filter`] lets through, in batches: each costs one call of the converter.
+//! Called by lists and watches with what a [`Filter`] lets through, in batches: each costs one call of the converter; watchers
+//! share theirs.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,14 +13,14 @@ use crate::{definition::ResourceDefinition, event_kind::EventKind, item::Item, v
 
 /// A filter over objects of a version.
 pub(super) struct ConvertedSelection<'a> {
-    info: &'a ResourceDefinition,
+    info: &'a Arc<ResourceDefinition>,
     version: usize,
     filter: &'a Filter,
 }
 
 impl<'a> ConvertedSelection<'a> {
     /// `None` if the filter says all.
-    pub(super) fn of(info: &'a ResourceDefinition, version: usize, filter: &'a Filter) -> Option<Self> {
+    pub(super) fn of(info: &'a Arc<ResourceDefinition>, version: usize, filter: &'a Filter) -> Option<Self> {
         filter.selects_converted().then_some(Self { info, version, filter })
     }
 
@@ -79,7 +80,7 @@ impl<'a> ConvertedSelection<'a> {
         });
         let states: HashMap<usize, Arc<Item>> = states.map(|item| (address(item), item.clone())).collect();
         let (addresses, items): (Vec<usize>, Vec<Arc<Item>>) = states.into_iter().unzip();
-        let items = versions::in_version(self.info, items, self.version).await?;
+        let items = versions::shared_in_version(self.info, items, self.version).await?;
         Ok(addresses.into_iter().zip(items).collect())
     }
 }

@@ -3,6 +3,7 @@
 mod converted;
 mod faults;
 mod lists;
+mod shared_conversions;
 mod support;
 mod unreadable;
 mod watches;
