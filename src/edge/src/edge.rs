@@ -144,6 +144,8 @@ where
 
     fn refuse(&self, error: BadHead) -> HttpResponse {
         let reason = match error {
+            // As Go's server answers it.
+            BadHead::Expectation => return HttpResponse::new(error.status()),
             BadHead::TransferEncoding => Reason::NotImplemented,
             _ => Reason::BadRequest,
         };

@@ -43,6 +43,9 @@ pub enum BadHead {
     /// It is not certain where the body ends.
     #[error("the request must not have both Content-Length and Transfer-Encoding")]
     TwoLengths,
+    /// What the client expects is not known here.
+    #[error("the only expectation that is supported is 100-continue")]
+    Expectation,
 }
 
 /// Bytes of a request's body that are thrown away after the answer is known; larger rests end the connection.
@@ -81,6 +84,7 @@ impl BadHead {
     pub fn status(self) -> http02::StatusCode {
         match self {
             Self::TransferEncoding => http02::StatusCode::NOT_IMPLEMENTED,
+            Self::Expectation => http02::StatusCode::EXPECTATION_FAILED,
             _ => http02::StatusCode::BAD_REQUEST,
         }
     }
@@ -103,11 +107,28 @@ fn check_head(head: &http::request::Parts) -> Result<(), BadHead> {
     {
         return Err(BadHead::TransferEncoding);
     }
+    // HTTP/2 has no connection that the expectation could be about.
+    if head.version != http::Version::HTTP_2 && !is_known_expectation(&head.headers) {
+        return Err(BadHead::Expectation);
+    }
     // `CONNECT` alone names a host and port there.
     if head.uri.scheme().is_none() && head.uri.authority().is_some() && head.method != http::Method::CONNECT {
         return Err(BadHead::Target);
     }
     Ok(())
+}
+
+/// Reports whether a client expects nothing, or what every server does.
+fn is_known_expectation(headers: &http::HeaderMap) -> bool {
+    let Some(expected) = headers.get(http::header::EXPECT) else {
+        return true;
+    };
+    let mut tokens = expected
+        .as_bytes()
+        .split(|byte| b" \t,".contains(byte))
+        .filter(|token| !token.is_empty())
+        .peekable();
+    tokens.peek().is_none() || tokens.any(|token| token.eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Reports whether a byte may stand in a host and port (RFC 3986).

@@ -13,18 +13,17 @@ use crate::{
 pub fn decode_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
     decode_document(body)
         .map_err(|why| PatchError::bad_request(format!("error decoding patch: {why}")))?
-        .ok_or_else(no_patch)
+        .ok_or_else(|| PatchError::bad_request("Invalid JSON Patch"))
 }
 
-/// Decodes the body of a strategic merge patch, whose errors kube-apiserver reports without an introduction.
+/// Decodes the body of a strategic merge patch, whose errors kube-apiserver reports without an introduction. Null changes
+/// nothing.
 pub fn decode_strategic_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
-    decode_document(body)
-        .map_err(PatchError::bad_request)?
-        .ok_or_else(no_patch)
-}
-
-fn no_patch() -> PatchError {
-    PatchError::bad_request("Invalid JSON Patch")
+    let decoded = decode_document(body).map_err(PatchError::bad_request)?;
+    Ok(decoded.unwrap_or_else(|| DecodedDocument {
+        value: Value::Object(Object::new()),
+        duplicates: Vec::new(),
+    }))
 }
 
 /// An object, or nothing where the document is null.
@@ -109,6 +108,13 @@ mod tests {
             merge_patch(&mut target, patch.value);
             assert_eq!(target.to_string(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn null_is_a_strategic_merge_patch_that_changes_nothing() {
+        let decoded = decode_strategic_merge_patch(b"null").expect("a patch");
+        assert_eq!(decoded.value, serde_json::json!({}));
+        assert!(decode_strategic_merge_patch(b"[]").is_err());
     }
 
     #[test]

@@ -73,6 +73,14 @@ impl Loader {
         if text.chars().any(is_forbidden) {
             return Err(malformed("control characters are not allowed"));
         }
+        if let Some(line) = other_version(text) {
+            let place = if line == 0 {
+                String::new()
+            } else {
+                format!("line {line}: ")
+            };
+            return Err(malformed(format!("{place}found incompatible YAML document")));
+        }
         let mut parser = Parser::new_from_str(text);
         while let Some(event) = parser.next_event() {
             let (event, span) = event.map_err(|e| scan_error(&e))?;
@@ -354,6 +362,28 @@ fn tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
 }
 
 /// Words an error as Go's library does: without context, and without the line if it is the first.
+/// The line, from 0, of a directive before the first document that asks for another version of YAML than 1.1: the parser takes
+/// any.
+fn other_version(text: &str) -> Option<usize> {
+    for (number, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if !line.starts_with('%') && !trimmed.is_empty() && !trimmed.starts_with('#') {
+            return None;
+        }
+        let version = line
+            .strip_prefix("%YAML")
+            .and_then(|rest| rest.split_whitespace().next());
+        let (major, minor) = version
+            .and_then(|version| version.split_once('.'))
+            .unwrap_or(("1", "1"));
+        let is_other = |part: &str| part.parse::<u64>().is_ok_and(|part| part != 1);
+        if is_other(major) || is_other(minor) {
+            return Some(number);
+        }
+    }
+    None
+}
+
 fn scan_error(error: &ScanError) -> YamlError {
     let info = error.info();
     let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {

@@ -321,3 +321,21 @@ proptest! {
         prop_assert_eq!(decoded.expect("checked").value, value, "{}", text);
     }
 }
+
+#[test]
+fn another_version_of_yaml_is_refused() {
+    assert_eq!(value("%YAML 1.1\n---\na: 1\n"), json!({"a": 1}));
+    assert_eq!(value("# c\n\n%YAML 1.1 # c\n---\na: 1\n"), json!({"a": 1}));
+    assert_eq!(value("%TAG ! tag:x,2000:\n---\na: 1\n"), json!({"a": 1}));
+    assert_eq!(value("a: |\n  %YAML 9.9\n"), json!({"a": "%YAML 9.9\n"}));
+    for version in ["9.9", "1.2", "2.1"] {
+        assert_eq!(
+            error(&format!("%YAML {version}\n---\na: 1\n")),
+            "yaml: found incompatible YAML document"
+        );
+    }
+    assert_eq!(
+        error("# c\n%YAML 1.2\n---\na: 1\n"),
+        "yaml: line 1: found incompatible YAML document"
+    );
+}
