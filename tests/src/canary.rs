@@ -3,8 +3,11 @@
 //! [`Process`](crate::process::Process) looks through the log of each server when it ends, so a whole run of the tests, at
 //! whatever verbosity, is a canary; `tests/secrets.rs` looks at metrics, errors and spans too.
 
+use std::sync::LazyLock;
+
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use regex::Regex;
 
 /// The text that tests put into Secrets and into credentials of no user.
 pub const PLANTED: &str = "canary-5d0c1e9f-keep-quiet";
@@ -23,24 +26,53 @@ const TOKENS: &[&str] = &[
 /// The beginnings of secrets that servers make themselves: the header of a signed token, a private key.
 const MADE: &[&str] = &["eyJhbGciOi", "PRIVATE KEY-----"];
 
-/// The lines of a text that give a secret away, as it is or in base64; the secret comes first.
-pub fn leaks(text: &str) -> Vec<String> {
-    let mut patterns: Vec<(String, &str)> = Vec::new();
+/// The forms of all secrets, each with its secret, and a pattern of all of them.
+static FORMS: LazyLock<(Vec<(String, &str)>, Regex)> = LazyLock::new(|| {
+    let mut known: Vec<(String, &str)> = Vec::new();
     for secret in TOKENS.iter().chain([&PLANTED]) {
-        patterns.push(((*secret).to_owned(), secret));
-        patterns.push((STANDARD.encode(secret).trim_end_matches('=').to_owned(), secret));
-        patterns.push((URL_SAFE_NO_PAD.encode(secret), secret));
+        known.extend(forms(secret).into_iter().map(|form| (form, *secret)));
     }
-    patterns.extend(MADE.iter().map(|begin| ((*begin).to_owned(), *begin)));
+    known.extend(MADE.iter().map(|begin| ((*begin).to_owned(), *begin)));
+    let any: Vec<String> = known.iter().map(|(form, _)| regex::escape(form)).collect();
+    (known, Regex::new(&any.join("|")).expect("a valid pattern"))
+});
+
+/// The lines of a text that give a secret away, in any of its [`forms`]; the secret comes first.
+pub fn leaks(text: &str) -> Vec<String> {
+    let (known, any) = &*FORMS;
     let line_leaks = |line: &str| {
-        let found = patterns.iter().find(|(pattern, _)| line.contains(pattern.as_str()));
-        found.map(|(_, secret)| format!("{secret}: {}", line.chars().take(400).collect::<String>()))
+        let found = any.find(line)?.as_str();
+        let secret = known.iter().find(|(form, _)| form == found).map(|(_, secret)| *secret);
+        let shown = line.chars().take(400).collect::<String>();
+        Some(format!("{}: {shown}", secret.unwrap_or(found)))
     };
     text.lines().filter_map(line_leaks).collect()
 }
 
+/// A secret as it is, in hexadecimal, as Rust shows bytes, and in base64, wherever in the encoded text it stands.
+fn forms(secret: &str) -> Vec<String> {
+    let each = |show: fn(&u8) -> String| secret.as_bytes().iter().map(show).collect::<Vec<_>>();
+    let mut forms = vec![
+        secret.to_owned(),
+        each(|byte| format!("{byte:02x}")).concat(),
+        each(u8::to_string).join(", "),
+    ];
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend(secret.as_bytes());
+        // The digits at both ends hold bits of what stands beside the secret.
+        let digits = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
+        for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+            forms.push(engine.encode(&bytes)[digits.clone()].to_owned());
+        }
+    }
+    forms
+}
+
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
@@ -56,6 +88,12 @@ mod tests {
             format!("{quiet}\nDEBUG the token admin-token is unknown"),
             format!("{quiet}\nDEBUG signed eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.e30.c2ln"),
             format!("{quiet}\n-----BEGIN RSA PRIVATE KEY-----"),
+            format!("TRACE read {:?}", PLANTED.as_bytes()),
+            format!("TRACE authorization: Basic {}", STANDARD.encode(format!("m:{PLANTED}"))),
+            format!(
+                "TRACE authorization: Basic {}",
+                STANDARD.encode(format!("user:{PLANTED}\n"))
+            ),
         ] {
             assert_eq!(leaks(&leak).len(), 1, "{leak}");
         }
