@@ -138,3 +138,42 @@ fn a_second_family_is_gained_and_given_up_through_any_replica() {
         assert_eq!(holder(&one, address), None);
     }
 }
+
+/// Without what differs from one object to the next.
+fn managed_fields(object: &Value) -> Value {
+    let mut fields = object["metadata"]["managedFields"].clone();
+    for entry in fields.as_array_mut().into_iter().flatten() {
+        entry["time"].take();
+    }
+    fields
+}
+
+#[test]
+fn an_address_shows_that_the_server_has_reserved_it() {
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    let (code, service) = created(&client, "one", "SingleStack");
+    assert_eq!(code, 201, "{service}");
+    let path = format!("{ADDRESSES}/{}", addresses(&service)[0]);
+    let reserved: Value = serde_json::from_str(&client.get(&path).expect("an answer").text()).expect("JSON");
+    // kube-apiserver posts it to itself, so its managed fields are those of such a post.
+    let posted = json!({
+        "metadata": { "name": "192.0.2.1", "labels": reserved["metadata"]["labels"] }, "spec": reserved["spec"],
+    });
+    let post = Request {
+        method: "POST",
+        path: &format!("{ADDRESSES}?fieldManager=kube-apiserver"),
+        body: Some(posted.to_string().into_bytes()),
+        content_type: Some("application/json"),
+        ..Request::default()
+    };
+    let answer = client.send(&post).expect("an answer");
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    let posted: Value = serde_json::from_str(&answer.text()).expect("JSON");
+    assert_eq!(reserved["metadata"]["managedFields"][0]["manager"], "kube-apiserver");
+    assert_eq!(managed_fields(&reserved), managed_fields(&posted));
+    assert_eq!(
+        reserved["metadata"]["managedFields"][0]["time"],
+        reserved["metadata"]["creationTimestamp"]
+    );
+}

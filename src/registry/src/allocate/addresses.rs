@@ -5,7 +5,7 @@ use std::{collections::HashSet, net::IpAddr, str::FromStr, sync::Arc};
 use bytes::Bytes;
 use jiff::Timestamp;
 use rand::Rng as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
 
@@ -14,6 +14,9 @@ use trireme_machinery::time::Time;
 use super::{AllocateError, IpFamily, ServiceRanges};
 use crate::{encode, fence::WriteFence, store_error};
 
+const API_VERSION: &str = "networking.k8s.io/v1";
+/// The client that kube-apiserver's allocator has of its own server.
+const FIELD_MANAGER: &str = "kube-apiserver";
 /// The number of random addresses that are tried before the range is walked.
 const RANDOM_ATTEMPTS: usize = 16;
 
@@ -239,22 +242,8 @@ impl AddressAllocator {
     }
 
     async fn try_reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<bool, AllocateError> {
-        let family = IpFamily::of(address).name();
         let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
-        let object = json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "IPAddress",
-            "metadata": {
-                "name": address.to_string(),
-                "uid": uuid::Uuid::new_v4().to_string(),
-                "creationTimestamp": Time::from(now).to_string(),
-                "labels": {
-                    "ipaddress.kubernetes.io/ip-family": family,
-                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-                },
-            },
-            "spec": { "parentRef": { "resource": "services", "namespace": namespace, "name": name } },
-        });
+        let object = ip_address(address, namespace, name, &Time::from(now).to_string());
         let bytes = Bytes::from(encode::object(&object));
         let key = self.key(&address.to_string());
         let options = PutOptions {
@@ -268,6 +257,36 @@ impl AddressAllocator {
             WriteOutcome::Conflict(_) => Ok(false),
         }
     }
+}
+
+/// The `IPAddress` of a service, as kube-apiserver's allocator posts it and its registry completes it.
+fn ip_address(address: IpAddr, namespace: &str, name: &str, now: &str) -> Value {
+    let fields = json!({
+        "f:metadata": { "f:labels": { ".": {}, "f:ipaddress.kubernetes.io/ip-family": {}, "f:ipaddress.kubernetes.io/managed-by": {} } },
+        "f:spec": { "f:parentRef": { ".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {} } },
+    });
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "IPAddress",
+        "metadata": {
+            "name": address.to_string(),
+            "uid": uuid::Uuid::new_v4().to_string(),
+            "creationTimestamp": now,
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": IpFamily::of(address).name(),
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+            "managedFields": [{
+                "manager": FIELD_MANAGER,
+                "operation": "Update",
+                "apiVersion": API_VERSION,
+                "time": now,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": fields,
+            }],
+        },
+        "spec": { "parentRef": { "resource": "services", "namespace": namespace, "name": name } },
+    })
 }
 
 #[cfg(test)]
