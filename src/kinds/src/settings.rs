@@ -42,6 +42,7 @@ impl KindSettings {
         Capabilities {
             allow_privileged: self.allow_privileged,
             features: self.features,
+            ..Capabilities::default()
         }
     }
 }

@@ -351,3 +351,54 @@ fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other
     begins("/registry/services/specs/default/s", b"k8s\0");
     begins("/registry/configmaps/default/text", b"{");
 }
+
+#[test]
+fn a_pod_with_a_selinux_change_policy_that_is_no_longer_allowed_can_be_changed() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let pod = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": "default", "uid": "0b2a4c4e-0d6c-4a5d-9d3f-2f0d6a1c9e11",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": {
+                "containers": [{
+                    "name": "c", "image": "i", "imagePullPolicy": "Always", "resources": {},
+                    "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                }],
+                "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
+                "securityContext": {"seLinuxChangePolicy": "MountOption"}, "terminationGracePeriodSeconds": 30,
+                "enableServiceLinks": true,
+            },
+            "status": {"phase": "Pending", "qosClass": "BestEffort"},
+        })
+    };
+    let key = "/registry/pods/default/mounts".to_owned();
+    put_past(&mut server, &[(key, pod("mounts").to_string().into_bytes())]);
+    let path = "/api/v1/namespaces/default/pods";
+    until(&mut server, "the pod", |client| {
+        client
+            .get(&format!("{path}/mounts"))
+            .is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    let label = Request {
+        method: "PATCH",
+        path: &format!("{path}/mounts"),
+        body: Some(json!({"metadata": {"labels": {"a": "b"}}}).to_string().into_bytes()),
+        content_type: Some("application/merge-patch+json"),
+        ..Request::default()
+    };
+    let answer = client.send(&label).expect("an answer");
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    let template = json!({"metadata": {"name": "fresh"}, "template": {"spec": pod("fresh")["spec"]}});
+    let templates = "/api/v1/namespaces/default/podtemplates";
+    let fresh = client.json("POST", templates, &template).expect("an answer");
+    let refusal =
+        "spec.securityContext.seLinuxChangePolicy: Unsupported value: \"MountOption\": supported values: \"Recursive\"";
+    assert_eq!(fresh.code, 422, "{}", fresh.text());
+    let status = object_of(&fresh);
+    let message = status["message"].as_str().expect("a message");
+    assert!(message.ends_with(refusal), "{message}");
+}

@@ -130,7 +130,8 @@ impl Strategy for Deployments {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let mut errors = Self { capabilities }.validate(context, new);
         validate_immutable_selector(new, old, &mut errors);
         errors
     }

@@ -122,11 +122,12 @@ impl Strategy for StatefulSets {
         let mut errors = ErrorList::new();
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/template/spec"));
         let mut old_errors = ErrorList::new();
         validate_stateful_set_spec(
             old,
             Checks {
-                capabilities: self.capabilities,
+                capabilities,
                 immutable: false,
                 templates: true,
             },
@@ -135,7 +136,7 @@ impl Strategy for StatefulSets {
         validate_stateful_set_spec(
             new,
             Checks {
-                capabilities: self.capabilities,
+                capabilities,
                 immutable: false,
                 templates: old_errors.is_empty(),
             },

@@ -125,8 +125,11 @@ impl Strategy for CronJobs {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
+        let capabilities = self
+            .capabilities
+            .in_change_of(old.pointer("/spec/jobTemplate/spec/template/spec"));
         validate_cron_job_spec(
-            self.capabilities,
+            capabilities,
             new.get("spec").unwrap_or(&Value::Null),
             old.get("spec"),
             &mut errors,

@@ -82,6 +82,11 @@ impl Strategy for PodTemplates {
         errors
     }
 
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let capabilities = self.capabilities.in_change_of(old.pointer("/template/spec"));
+        Self { capabilities }.validate(context, new)
+    }
+
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         new.get("template")
             .map_or_else(Vec::new, |template| warnings(template, "template"))

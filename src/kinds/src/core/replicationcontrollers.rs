@@ -105,6 +105,11 @@ impl Strategy for ReplicationControllers {
         keep_field(new, old, "status");
     }
 
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        Self { capabilities }.validate(context, new)
+    }
+
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);

@@ -25,13 +25,27 @@ const MAX_LOCALHOST_PROFILE: usize = 4095;
 
 const OWN_USERS: &str = "when `hostUsers` is false";
 
-/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so.
+/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so. A change keeps what the old
+/// pod has, too (`GetValidationOptionsFromPodSpecAndMeta`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Capabilities {
     /// Privileged containers may run.
     pub(crate) allow_privileged: bool,
     /// The features that pods may use.
     pub(crate) features: Features,
+    /// The field `seLinuxChangePolicy` may have any of its values.
+    pub(crate) any_selinux_change_policy: bool,
+}
+
+impl Capabilities {
+    /// The rights in a change of a pod or template whose spec was `old`.
+    pub(crate) fn in_change_of(self, old: Option<&Value>) -> Self {
+        let policy = old.and_then(|spec| spec.pointer("/securityContext/seLinuxChangePolicy"));
+        Self {
+            any_selinux_change_policy: policy.is_some_and(|policy| !policy.is_null()),
+            ..self
+        }
+    }
 }
 
 /// A container's own context (`ValidateSecurityContext`).
@@ -76,7 +90,8 @@ pub(super) fn validate_security_context(context: &Value, pod: &Pod<'_>, path: &P
 }
 
 /// The pod's context (`validatePodSpecSecurityContext`).
-pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_spec_security_context(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     let none = Value::Null;
     let context = spec.get("securityContext").unwrap_or(&none);
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
@@ -107,8 +122,12 @@ pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, 
     windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
     one_of_if_set(context, path, "supplementalGroupsPolicy", &["Merge", "Strict"], errors);
-    // All others are behind the gate SELinuxMount.
-    one_of_if_set(context, path, "seLinuxChangePolicy", &["Recursive"], errors);
+    // The other one is behind the gate SELinuxMount, and stays where it is.
+    let policies: &[&str] = match pod.capabilities.any_selinux_change_policy {
+        true => &["MountOption", "Recursive"],
+        false => &["Recursive"],
+    };
+    one_of_if_set(context, path, "seLinuxChangePolicy", policies, errors);
 }
 
 /// Under the host's network a container's port is the host's (`validatePodHostNetworkDeps`).

@@ -71,7 +71,7 @@ pub(crate) fn validate_pod_spec(
         spec.get("nodeSelector").and_then(Value::as_object),
         &path.child("nodeSelector"),
     ));
-    security::validate_pod_spec_security_context(spec, &path.child("securityContext"), errors);
+    security::validate_pod_spec_security_context(&pod, &path.child("securityContext"), errors);
     if let Some(affinity) = spec.get("affinity") {
         scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
     }

@@ -233,3 +233,31 @@ fn privileged_containers_run_where_the_cluster_allows_them() {
     };
     assert!(errors_where(allowed, privileged()).is_empty());
 }
+
+#[test]
+fn a_selinux_change_policy_that_is_there_may_stay() {
+    let with = |policy: &str| {
+        spec(
+            json!({}),
+            json!({ "securityContext": { "seLinuxChangePolicy": policy } }),
+        )
+    };
+    let at = "template.spec.securityContext.seLinuxChangePolicy: Unsupported value";
+    let none = Capabilities::default();
+    assert_eq!(
+        errors(with("MountOption")),
+        [format!("{at}: \"MountOption\": supported values: \"Recursive\"")]
+    );
+    for old in ["MountOption", "Recursive"] {
+        let change = none.in_change_of(Some(&with(old)));
+        assert!(errors_where(change, with("MountOption")).is_empty(), "{old}");
+        assert_eq!(
+            errors_where(change, with("Never")),
+            [format!(
+                "{at}: \"Never\": supported values: \"MountOption\", \"Recursive\""
+            )]
+        );
+    }
+    let without = none.in_change_of(Some(&spec(json!({}), json!({}))));
+    assert_eq!(errors_where(without, with("MountOption")).len(), 1);
+}

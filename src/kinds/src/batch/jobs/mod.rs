@@ -184,10 +184,11 @@ impl Strategy for Jobs {
             .is_some_and(|status| status::is_true(status, "Suspended"));
         let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and reports both.
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
         let mut errors = ErrorList::new();
-        validate_job(self.capabilities, new, prefixed, &mut errors);
+        validate_job(capabilities, new, prefixed, &mut errors);
         spec::validate_job_spec(
-            self.capabilities,
+            capabilities,
             new.get("spec").unwrap_or(&Value::Null),
             &Path::new("spec"),
             &mut errors,

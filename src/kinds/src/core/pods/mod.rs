@@ -148,7 +148,7 @@ impl Strategy for Pods {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities, new, &mut errors);
+        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
         annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
         update::validate_pod_update(new, old, &mut errors);
         errors

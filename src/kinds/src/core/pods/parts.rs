@@ -59,7 +59,7 @@ impl Update for EphemeralContainers {
             )];
         }
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities, new, &mut errors);
+        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
         let path = Path::new("spec.ephemeralContainers");
@@ -142,7 +142,7 @@ impl Update for PodResize {
             return vec![Error::forbidden(&WHOLE_POD, "windows pods cannot be resized")];
         }
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities, new, &mut errors);
+        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
         let path = Path::new("spec");
         let class = match text_at(old, "/status/qosClass") {
             "" => qos::class(old),
