@@ -219,6 +219,11 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// Reports whether OpenAPI describes that answer as the object.
+    fn documents_deleted_object(&self) -> bool {
+        self.returns_deleted_object()
+    }
+
     /// The finalizer policy of a delete without one asked for: whether dependents are orphaned by default.
     fn orphans_by_default(&self) -> bool {
         false

@@ -123,6 +123,15 @@ impl Strategy for NamespaceStrategy {
         true
     }
 
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    // As kube-apiserver's documents, which describe a Status.
+    fn documents_deleted_object(&self) -> bool {
+        false
+    }
+
     fn may_be_removed(&self, object: &Value) -> bool {
         object
             .get("spec")

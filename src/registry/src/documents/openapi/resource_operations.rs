@@ -175,7 +175,7 @@ impl Operations<'_> {
         let mut operations = self.reads_and_writes(resource.verbs, "", &self.type_name());
         if resource.verbs.contains(Verb::Delete) {
             let text = format!("delete {}", article(&resource.kind));
-            let answer = match resource.strategy.returns_deleted_object() {
+            let answer = match resource.strategy.documents_deleted_object() {
                 true => self.type_name(),
                 false => format!("{META}.Status"),
             };
