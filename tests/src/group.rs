@@ -106,17 +106,7 @@ impl Replica {
 
     /// The sum of a metric over its labels; 0 if it is not there.
     pub fn metric(&self, name: &str) -> f64 {
-        let Ok(answer) = self.server.client().get("/metrics") else {
-            return 0.0;
-        };
-        let text = answer.text();
-        let samples = text.lines().filter(|line| {
-            let rest = line.strip_prefix(name);
-            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
-        });
-        samples
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum()
+        self.server.client().metric(name, &[])
     }
 
     /// Runs `trireme cluster` against it, as the administrator.

@@ -144,6 +144,22 @@ impl Client {
         })
     }
 
+    /// The sum of a metric over its series that have these labels, such as `verb="GET"`; 0 if there is none.
+    pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let Ok(answer) = self.get("/metrics") else {
+            return 0.0;
+        };
+        let text = answer.text();
+        let samples = text.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            let is_named = rest.is_some_and(|rest| rest.starts_with(['{', ' ']));
+            is_named && labels.iter().all(|label| line.contains(label))
+        });
+        samples
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+
     /// A request with a JSON body.
     pub fn json(&self, method: &str, path: &str, body: &serde_json::Value) -> io::Result<Answer> {
         self.send(&Request {

@@ -184,13 +184,8 @@ fn answers_name_the_schema_and_the_level_of_their_requests() {
 
 /// The seats that a user's requests have asked for in the schema `global-default`.
 fn seats_asked(admin: &Client) -> f64 {
-    let metrics = get(admin, "/metrics").text();
-    let is_sum = |line: &&str| {
-        line.starts_with("apiserver_flowcontrol_work_estimated_seats_sum{")
-            && line.contains("flow_schema=\"global-default\"")
-    };
-    let sum = metrics.lines().find(is_sum).and_then(|line| line.split(' ').nth(1));
-    sum.and_then(|sum| sum.parse().ok()).unwrap_or_default()
+    let schema = "flow_schema=\"global-default\"";
+    admin.metric("apiserver_flowcontrol_work_estimated_seats_sum", &[schema])
 }
 
 #[test]
@@ -298,6 +293,19 @@ fn a_full_level_refuses_only_its_own_requests() {
     assert_eq!(Names::read(&admin).of(&refused), "one one");
     let watch = get(&alice, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1"));
     assert_eq!(watch.code, 429, "a watch needs a seat to begin");
+    for verb in ["LIST", "WATCH"] {
+        let labels = [
+            &format!("verb=\"{verb}\""),
+            "resource=\"configmaps\"",
+            "scope=\"namespace\"",
+            "code=\"429\"",
+        ];
+        assert_eq!(
+            admin.metric("apiserver_request_terminations_total", &labels),
+            1.0,
+            "{verb}"
+        );
+    }
     assert_eq!(get(&admin, CONFIG_MAPS).code, 200);
     assert_eq!(get(&admin.with_token("bob-token"), "/version").code, 200);
 
@@ -401,6 +409,10 @@ fn a_request_waits_for_a_quarter_of_its_time_and_for_its_turn() {
     let late = get(&alice, &format!("{CONFIG_MAPS}?timeout=4s"));
     assert_eq!(late.code, 429);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    let listed = ["verb=\"LIST\"", "resource=\"configmaps\"", "scope=\"namespace\""];
+    let took = |name: &str| admin.metric(&format!("apiserver_request_{name}_seconds_sum"), &listed);
+    let queued = took("duration") - took("sli_duration");
+    assert!(queued >= 0.5, "to wait is no work: {queued} s of it");
 
     let patient = alice.clone();
     let waits = thread::spawn(move || get(&patient, CONFIG_MAPS).code);
@@ -456,6 +468,8 @@ fn without_priority_and_fairness_two_classes_are_counted() {
     let object = json!({ "metadata": { "name": "refused" } });
     let refused = alice.json("POST", CONFIG_MAPS, &object).expect("the server answers");
     assert_eq!(refused.code, 429);
+    let labels = ["verb=\"POST\"", "resource=\"configmaps\"", "code=\"429\""];
+    assert_eq!(admin.metric("apiserver_request_terminations_total", &labels), 1.0);
     let read = get(&alice, CONFIG_MAPS);
     assert_eq!((read.code, read.header(SCHEMA_UID).count()), (200, 0));
     assert_eq!(get(&admin, "/debug/api_priority_and_fairness/dump_queues").code, 404);

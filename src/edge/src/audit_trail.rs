@@ -22,6 +22,7 @@ use trireme_registry::{
     audit_notes::{AuditNoted, AuditNotes},
     request::UserInfo,
     trace::{Trace, TraceStep},
+    webhook_latency::WebhookLatency,
 };
 
 use crate::request_info::RequestInfo;
@@ -48,6 +49,7 @@ pub(crate) struct AuditTrail {
     beginning: Cell<Option<LocalBoxFuture<'static, bool>>>,
     received: Instant,
     trace: Trace,
+    webhooks: WebhookLatency,
 }
 
 /// A request whose trail begins.
@@ -59,6 +61,7 @@ pub(crate) struct TrailRequest<'a> {
     pub(crate) user_agent: Option<&'a str>,
     pub(crate) received: Instant,
     pub(crate) trace: &'a Trace,
+    pub(crate) webhooks: &'a WebhookLatency,
 }
 
 #[derive(Default)]
@@ -115,6 +118,7 @@ impl AuditTrail {
             beginning: Cell::new(None),
             received: request.received,
             trace: request.trace.clone(),
+            webhooks: request.webhooks.clone(),
         })
     }
 
@@ -236,7 +240,7 @@ impl AuditTrail {
         } = noted.clone();
         let took = self.clock.now().saturating_duration_since(self.received);
         if stage == AuditStage::ResponseComplete && took > SLOW {
-            annotations.extend(latencies(&self.trace, took));
+            annotations.extend(latencies(&self.trace, &self.webhooks, took));
         }
         let answer = self.answer.borrow();
         AuditEvent {
@@ -342,7 +346,7 @@ fn omit_managed_fields(value: &mut Value) {
 }
 
 /// The annotations that say where the time of a slow request went.
-fn latencies(trace: &Trace, took: Duration) -> Vec<(String, String)> {
+fn latencies(trace: &Trace, webhooks: &WebhookLatency, took: Duration) -> Vec<(String, String)> {
     let mut parts: Vec<(&str, Duration)> = Vec::new();
     let mut before = Duration::ZERO;
     for passed in trace.steps() {
@@ -356,6 +360,11 @@ fn latencies(trace: &Trace, took: Duration) -> Vec<(String, String)> {
             None => parts.push((name, part)),
         }
     }
+    let in_webhooks = [
+        ("mutating-webhook", webhooks.mutating()),
+        ("validating-webhook", webhooks.validating()),
+    ];
+    parts.extend(in_webhooks.into_iter().filter(|(_, part)| !part.is_zero()));
     if parts.is_empty() {
         return Vec::new();
     }

@@ -45,6 +45,7 @@ where
                 Ok(admitted) => admitted,
                 Err(error) => (respond::finish(&exchange, Err(error)), None),
             };
+            timeout::count(state, &exchange, &response);
             warnings::write(&exchange, &mut response);
             limiter::write(&exchange, &mut response);
             open_limit::end_surplus(&exchange, &mut response);
@@ -105,7 +106,7 @@ where
         }
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let Ok(seat) = limiter::seat(state, exchange).await else {
-            return Ok((limiter::too_many(), None));
+            return Ok((limiter::too_many(state, exchange), None));
         };
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
         if let Err(refusal) = authorization::authorize(state, exchange, &request).await {

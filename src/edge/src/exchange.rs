@@ -5,7 +5,7 @@ use std::{
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use actix_http::HttpMessage;
@@ -21,7 +21,10 @@ use trireme_auth::Impersonated;
 use trireme_flow::{Flow, Seat};
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
-use trireme_registry::{ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace};
+use trireme_registry::{
+    PublishedSurface, ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace,
+    webhook_latency::WebhookLatency,
+};
 
 use crate::{
     audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle,
@@ -38,6 +41,8 @@ pub(crate) struct Exchange {
     pub(crate) method: Method,
     /// Of HTTP.
     pub(crate) version: Version,
+    /// A PATCH that is a server-side apply.
+    pub(crate) is_apply: bool,
     /// The decoded query.
     pub(crate) query: Query,
     /// The other end of the connection.
@@ -58,6 +63,8 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Cell<Option<Instant>>,
     /// The flow schema and priority level; set by the limiter, unless there are none.
     pub(crate) flow: OnceCell<Flow>,
+    /// The time that it waited in a queue for its seat; set by the limiter.
+    pub(crate) queue_wait: Cell<Duration>,
     /// Its place among the watches that writes count; set by the limiter, of a watch alone.
     pub(crate) watch: OnceCell<Option<CountedWatch>>,
     /// Its place among the watches of its user; set by the filter of open limits, of a watch alone.
@@ -72,6 +79,8 @@ pub(crate) struct Exchange {
     pub(crate) resource: OnceCell<Arc<ResourceDefinition>>,
     /// The trace of its steps; off if it would not be logged or exported.
     pub(crate) trace: Trace,
+    /// The time that it spends in webhooks; off if admission does not see it.
+    pub(crate) webhooks: WebhookLatency,
     /// Holds up the end of the server; long-running requests have none.
     pub(crate) _running: Option<RunningRequest>,
     /// Its exported span, if there is one.
@@ -87,6 +96,22 @@ impl Exchange {
     /// The same without a copy.
     pub(crate) fn acting_user(&self) -> Option<&UserInfo> {
         self.impersonated.get().map(|acting| &acting.user).or(self.user.get())
+    }
+
+    /// Names the resource of a request that ends before it is routed, if it is served.
+    pub(crate) fn name_resource(&self, surface: &PublishedSurface) {
+        if self.resource.get().is_some() || !self.info.is_resource {
+            return;
+        }
+        let info = &self.info;
+        let surface = surface.load();
+        let served = surface
+            .as_ref()
+            .and_then(|surface| surface.resource(info.group(), info.version(), info.resource()));
+        if let Some(served) = served {
+            // Set once: it was looked for above.
+            let _ = self.resource.set(Arc::clone(served.definition));
+        }
     }
 
     /// Reports whether the client wants indented JSON.

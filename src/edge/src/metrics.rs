@@ -6,13 +6,16 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 
 use actix_web::http::{Method, StatusCode};
-use metrics::{Counter, Gauge, Histogram, Label, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use trireme_machinery::GroupVersion;
 use trireme_registry::{ResourceDefinition, SubresourceDefinition};
 
-use crate::exchange::Exchange;
+use crate::{exchange::Exchange, request_info::RequestInfo, state::ChainState};
 
 const DURATION: &str = "apiserver_request_duration_seconds";
+/// The duration without webhooks and queues: what the server itself is answerable for.
+const SLI_DURATION: &str = "apiserver_request_sli_duration_seconds";
 const SIZE: &str = "apiserver_response_sizes";
 const ESTIMATED_SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
 const WATCH_COUNTS: &str = "apiserver_flowcontrol_watch_count_samples";
@@ -23,10 +26,19 @@ const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
+/// That of the SLI has no buckets below 50 ms.
+const FIRST_SLI_BUCKET: usize = 2;
 const SIZE_BUCKETS: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const FLOW_SECONDS_BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const SEAT_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
+
+/// The subresources whose requests are reported as connections, whatever their method.
+const CONNECTIONS: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
+/// The paths that are no resources and still have series of their own.
+const PROBES: [&str; 5] = ["/healthz", "/livez", "/readyz", "/metrics", "/version"];
+/// The paths beside them that early ends are counted by.
+const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
 
 /// Gives the histograms of this room their buckets.
 ///
@@ -35,6 +47,10 @@ const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
 pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
     builder
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &DURATION_BUCKETS)?
+        .set_buckets_for_metric(
+            Matcher::Full(SLI_DURATION.to_owned()),
+            &DURATION_BUCKETS[FIRST_SLI_BUCKET..],
+        )?
         .set_buckets_for_metric(Matcher::Full(SIZE.to_owned()), &SIZE_BUCKETS)?
         .set_buckets_for_metric(Matcher::Prefix(FLOW_SECONDS.to_owned()), &FLOW_SECONDS_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(ESTIMATED_SEATS.to_owned()), &SEAT_BUCKETS)?
@@ -45,22 +61,26 @@ pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildE
 struct Series {
     verb: &'static str,
     scope: &'static str,
-    dry_run: bool,
+    component: &'static str,
+    dry_run: &'static str,
     group: Arc<str>,
     version: Arc<str>,
     resource: Arc<str>,
-    subresource: &'static str,
+    subresource: SharedString,
     code: u16,
 }
 
 struct Meters {
     requests: Counter,
     duration: Histogram,
+    /// None of dry runs and watches.
+    sli_duration: Option<Histogram>,
     sizes: Histogram,
 }
 
 thread_local! {
     static METERS: RefCell<HashMap<Series, Rc<Meters>>> = RefCell::default();
+    static TERMINATIONS: RefCell<HashMap<Series, Counter>> = RefCell::default();
 }
 
 /// Records that a resource was asked for in a version that clients are to leave.
@@ -98,10 +118,43 @@ pub(crate) fn record(exchange: &Exchange, status: StatusCode, bytes: u64, took: 
     });
     meters.requests.increment(1);
     meters.duration.record(took.as_secs_f64());
+    if let Some(sli_duration) = &meters.sli_duration {
+        let elsewhere = exchange.webhooks.mutating() + exchange.webhooks.validating() + exchange.queue_wait.get();
+        sli_duration.record(took.saturating_sub(elsewhere).as_secs_f64());
+    }
     if read {
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         meters.sizes.record(bytes as f64);
     }
+}
+
+/// Counts a request that is ended early for the server's own protection: it gets no seat, or its time is over.
+pub(crate) fn record_termination(state: &ChainState, exchange: &Exchange, code: StatusCode) {
+    exchange.name_resource(&state.surface);
+    count_termination(Series::of_termination(exchange, code));
+}
+
+/// Counts a request that another API server was to answer and that was not passed on.
+pub(crate) fn record_not_proxied(exchange: &Exchange, group_version: &GroupVersion, code: StatusCode) {
+    let mut series = Series::of_termination(exchange, code);
+    series.component = "aggregator";
+    if exchange.info.is_resource {
+        series.scope = scope(&exchange.info);
+        series.group = Arc::clone(&group_version.group);
+        series.version = Arc::clone(&group_version.version);
+    }
+    count_termination(series);
+}
+
+fn count_termination(series: Series) {
+    TERMINATIONS.with_borrow_mut(|known| {
+        let counter = known.entry(series).or_insert_with_key(|series| {
+            let mut labels = series.labels();
+            labels.push(Label::new("code", series.code.to_string()));
+            counter!("apiserver_request_terminations_total", labels)
+        });
+        counter.increment(1);
+    });
 }
 
 impl Series {
@@ -111,25 +164,29 @@ impl Series {
         let version = resource.and_then(|resource| resource.version(info.version()));
         Self {
             verb: verb(exchange),
-            scope: match resource {
-                None => "",
-                Some(_) if !info.name().is_empty() || info.verb.as_str() == "create" => "resource",
-                Some(_) if !info.namespace().is_empty() => "namespace",
-                Some(_) => "cluster",
-            },
-            dry_run: exchange.query.get("dryRun") == Some("All"),
+            scope: resource.map_or("", |_| scope(info)),
+            component: "apiserver",
+            dry_run: dry_run(exchange),
             group: resource.map_or_else(Arc::default, |r| Arc::clone(&r.resource.group)),
             version: version.map_or_else(Arc::default, |version| Arc::clone(&version.group_version.version)),
             resource: resource.map_or_else(Arc::default, |r| Arc::clone(&r.resource.resource)),
-            subresource: match (resource, info.subresource()) {
-                (None, _) => probe(info.path()),
-                (_, "status") => "status",
-                (_, "scale") => "scale",
-                (_, "finalize") => "finalize",
-                _ => "",
+            subresource: match resource.map(|resource| resource.subresource(info.subresource())) {
+                None => SharedString::const_str(known_path(&PROBES, info.path())),
+                Some(Some(part)) => SharedString::from(Arc::clone(&part.name)),
+                Some(None) => SharedString::const_str(""),
             },
             code,
         }
+    }
+
+    /// The series of an early end: without dry run, and named by more of the paths that are no resources.
+    fn of_termination(exchange: &Exchange, code: StatusCode) -> Self {
+        let mut series = Self::of(exchange, code.as_u16());
+        series.dry_run = "";
+        if !exchange.info.is_resource && series.subresource.is_empty() {
+            series.subresource = SharedString::const_str(known_path(&DOCUMENTS, exchange.info.path()));
+        }
+        series
     }
 
     fn labels(&self) -> Vec<Label> {
@@ -138,24 +195,24 @@ impl Series {
             Label::new("group", self.group.to_string()),
             Label::new("version", self.version.to_string()),
             Label::new("resource", self.resource.to_string()),
-            Label::from_static_parts("subresource", self.subresource),
+            Label::new("subresource", self.subresource.clone()),
             Label::from_static_parts("scope", self.scope),
-            Label::from_static_parts("component", "apiserver"),
+            Label::from_static_parts("component", self.component),
         ]
     }
 
     fn meters(&self) -> Meters {
         let sizes = histogram!(SIZE, self.labels());
+        let has_sli = self.dry_run.is_empty() && self.verb != "WATCH";
+        let sli_duration = has_sli.then(|| histogram!(SLI_DURATION, self.labels()));
         let mut labels = self.labels();
-        labels.push(Label::from_static_parts(
-            "dry_run",
-            if self.dry_run { "All" } else { "" },
-        ));
+        labels.push(Label::from_static_parts("dry_run", self.dry_run));
         let duration = histogram!(DURATION, labels.clone());
         labels.push(Label::new("code", self.code.to_string()));
         Meters {
             requests: counter!("apiserver_request_total", labels),
             duration,
+            sli_duration,
             sizes,
         }
     }
@@ -164,7 +221,11 @@ impl Series {
 /// The verb as kube-apiserver's metrics call it.
 fn verb(exchange: &Exchange) -> &'static str {
     let info = &exchange.info;
-    if info.is_resource {
+    if info.is_resource && CONNECTIONS.contains(&info.subresource()) {
+        "CONNECT"
+    } else if exchange.is_apply {
+        "APPLY"
+    } else if info.is_resource {
         match info.verb.as_str() {
             "get" => "GET",
             "list" => "LIST",
@@ -172,14 +233,13 @@ fn verb(exchange: &Exchange) -> &'static str {
             "create" => "POST",
             "update" => "PUT",
             "patch" => "PATCH",
-            "delete" => "DELETE",
-            "deletecollection" => "DELETECOLLECTION",
+            "delete" | "deletecollection" => "DELETE",
             "proxy" => "CONNECT",
             _ => "other",
         }
     } else {
         match exchange.method {
-            Method::GET => "GET",
+            Method::GET | Method::HEAD => "GET",
             Method::POST => "POST",
             Method::PUT => "PUT",
             Method::PATCH => "PATCH",
@@ -189,12 +249,30 @@ fn verb(exchange: &Exchange) -> &'static str {
     }
 }
 
-/// The paths that are no resources and still have series of their own.
-fn probe(path: &str) -> &'static str {
-    ["/healthz", "/livez", "/readyz", "/metrics", "/version"]
-        .into_iter()
-        .find(|probe| *probe == path)
-        .unwrap_or("")
+/// The part of a collection that a request is about, or its object.
+fn scope(info: &RequestInfo) -> &'static str {
+    if !info.name().is_empty() || info.verb.as_str() == "create" {
+        "resource"
+    } else if !info.namespace().is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+/// The value of `dryRun` if it is allowed.
+fn dry_run(exchange: &Exchange) -> &'static str {
+    let mut values = exchange.query.all("dryRun").map(|value| value == "All");
+    match values.next() {
+        None => "",
+        Some(is_all) if is_all && values.all(|is_all| is_all) => "All",
+        Some(_) => "invalid",
+    }
+}
+
+/// The path, if it is one of those that have series of their own.
+fn known_path(known: &[&'static str], path: &str) -> &'static str {
+    known.iter().find(|known| **known == path).copied().unwrap_or("")
 }
 
 /// Counts a long-running request as under way until it is dropped.

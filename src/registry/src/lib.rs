@@ -58,6 +58,7 @@ mod verb;
 pub mod versions;
 mod view;
 mod watch_cache;
+pub mod webhook_latency;
 mod write;
 
 pub use access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages};

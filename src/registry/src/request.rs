@@ -15,7 +15,7 @@ use trireme_machinery::{
 };
 use trireme_storage::Revision;
 
-use crate::{audit_notes::AuditNotes, fence::WriteFence, item::Item, trace::Trace};
+use crate::{audit_notes::AuditNotes, fence::WriteFence, item::Item, trace::Trace, webhook_latency::WebhookLatency};
 
 /// The user of a request (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,6 +122,8 @@ pub struct Target {
     pub trace: Trace,
     /// The notes for the audit log; off for requests that are not recorded.
     pub audit: AuditNotes,
+    /// The time spent in webhooks; off for what the server asks itself.
+    pub webhooks: WebhookLatency,
     /// Write only as long as this holds: for the server's own work that one replica at a time does.
     pub fence: Option<WriteFence>,
     /// Until when a write may wait for its key and for admission; what the server does on its own account has all the time.

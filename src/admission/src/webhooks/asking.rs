@@ -125,7 +125,14 @@ impl Hooks {
         let timeout = left.map_or(webhook.timeout, |left| left.min(webhook.timeout));
         let uid = uuid::Uuid::new_v4().to_string();
         let review = review(attributes, matched, objects, version, &uid);
-        let answer = self.parts.post(webhook, &review, timeout).await?;
+        let began = self.parts.clock.now();
+        let answer = self.parts.post(webhook, &review, timeout).await;
+        let took = self.parts.clock.now().saturating_duration_since(began);
+        match kind {
+            WebhookKind::Mutating => attributes.target.webhooks.add_mutating(took),
+            WebhookKind::Validating => attributes.target.webhooks.note_validating(took),
+        }
+        let answer = answer?;
         WebhookVerdict::read(&answer, &uid, version, kind)
     }
 

@@ -116,6 +116,7 @@ fn trail(state: &ChainState, exchange: &Exchange, request: &Request) -> Option<A
         user_agent: exchange.user_agent.as_deref(),
         received: exchange.received,
         trace: &exchange.trace,
+        webhooks: &exchange.webhooks,
     };
     AuditTrail::begin(audit, &state.clock, &begun, || RequestOrigin {
         uri: uri(request),

@@ -1,6 +1,6 @@
 //! Bounds how many requests are worked on at once, and whose.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use actix_web::{
     HttpResponse,
@@ -9,6 +9,7 @@ use actix_web::{
         header::{HeaderName, HeaderValue, RETRY_AFTER},
     },
 };
+use futures_util::future::poll_immediate;
 use trireme_auth::MASTERS;
 use trireme_flow::{
     Flow, FlowDemand, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestDetails,
@@ -17,7 +18,7 @@ use trireme_flow::{
 use trireme_registry::request::UserInfo;
 
 use super::work_estimate;
-use crate::{exchange::Exchange, respond, state::ChainState};
+use crate::{exchange::Exchange, metrics, respond, state::ChainState};
 
 /// A request may wait in a queue for this part of its time.
 const PART_IN_QUEUE: u32 = 4;
@@ -49,7 +50,17 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
         is_watch: exchange.info.is_long_running(),
         deadline: wait_until(state, exchange),
     };
-    let seat = fairness.acquire(flow, demand, details(exchange, user)).await?;
+    let mut acquired = pin!(fairness.acquire(flow, demand, details(exchange, user)));
+    let seat = if let Some(seat) = poll_immediate(&mut acquired).await {
+        seat
+    } else {
+        let queued = state.clock.now();
+        let seat = acquired.await;
+        let waited = state.clock.now().saturating_duration_since(queued);
+        exchange.queue_wait.set(waited);
+        seat
+    };
+    let seat = seat?;
     if demand.is_watch {
         let _ = exchange.watch.set(state.watches.begin(&exchange.info));
     }
@@ -134,7 +145,8 @@ fn is_master(exchange: &Exchange) -> bool {
 }
 
 /// The answer to a request that gets no seat.
-pub(crate) fn too_many() -> HttpResponse {
+pub(crate) fn too_many(state: &ChainState, exchange: &Exchange) -> HttpResponse {
+    metrics::record_termination(state, exchange, StatusCode::TOO_MANY_REQUESTS);
     let mut response = respond::text(
         StatusCode::TOO_MANY_REQUESTS,
         "Too many requests, please try again later.\n",

@@ -7,7 +7,10 @@ use std::{fmt::Display, rc::Rc};
 
 use actix_web::{
     HttpResponse,
-    http::header::{self, HeaderValue},
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
 };
 use trireme_http::server::Peer;
 use trireme_machinery::{ApiError, Reason, go_text::quote};
@@ -15,7 +18,7 @@ use trireme_machinery::{ApiError, Reason, go_text::quote};
 use super::{limiter, retry_after};
 use crate::{
     exchange::Exchange,
-    respond,
+    metrics, respond,
     state::ChainState,
     user_counts::{ReachedBound, UserPlace},
 };
@@ -40,7 +43,7 @@ pub(crate) fn admit_watch(state: &ChainState, exchange: &Exchange) -> Result<(),
             let _ = exchange.open_watch.set(place);
             Ok(())
         }
-        Err(bound) => Err(refusal(exchange, "watches", bound)),
+        Err(bound) => Err(refusal(state, exchange, "watches", bound)),
     }
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn admit_connection(state: &ChainState, exchange: &Exchange) -> Optio
             None
         }
         Err(bound) => {
-            let mut response = respond::refused(exchange, refusal(exchange, "connections", bound));
+            let mut response = respond::refused(exchange, refusal(state, exchange, "connections", bound));
             close(&mut response);
             Some(response)
         }
@@ -119,7 +122,8 @@ fn user_name(exchange: &Exchange) -> &str {
     exchange.acting_user().map_or("", |user| &user.name)
 }
 
-fn refusal(exchange: &Exchange, what: &str, bound: ReachedBound) -> ApiError {
+fn refusal(state: &ChainState, exchange: &Exchange, what: &str, bound: ReachedBound) -> ApiError {
+    metrics::record_termination(state, exchange, StatusCode::TOO_MANY_REQUESTS);
     let of_bound = |who: &dyn Display, most: usize, flag: &str| {
         format!("too many {what}: {who} {most} open, which is the limit (--max-{what}{flag}), please try again later")
     };

@@ -4,23 +4,25 @@ use std::{
     borrow::Cow,
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use actix_http::{HttpMessage, Request};
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use trireme_audit::AuditId;
 use trireme_http::server::Peer;
 use trireme_machinery::ApiError;
-use trireme_registry::trace::Trace;
+use trireme_registry::{Verb, trace::Trace, webhook_latency::WebhookLatency};
 
 use crate::{
     exchange::{Exchange, header_text},
     query::Query,
-    request_info::RequestInfo,
+    request_info::{RequestInfo, RequestVerb},
     spans,
     state::ChainState,
 };
+
+const APPLY: &[u8] = b"application/apply-patch+yaml";
 
 /// Begins the exchange of a request.
 ///
@@ -42,17 +44,24 @@ pub(crate) fn resolve(
         received,
         method: request.method().clone(),
         version: request.version(),
+        is_apply: is_apply(request),
         query,
         peer: request.extensions().get::<Rc<Peer>>().cloned(),
         accept: header_text(request.headers(), header::ACCEPT).map(Cow::into_owned),
         types: state.types,
         user_agent: header_text(request.headers(), header::USER_AGENT).map(Cow::into_owned),
         _running: (!info.is_long_running() && !state.lifecycle.is_refusing()).then(|| state.lifecycle.begin_request()),
+        webhooks: if is_admitted(&info) {
+            WebhookLatency::begin()
+        } else {
+            WebhookLatency::default()
+        },
         info,
         user: OnceCell::new(),
         impersonated: OnceCell::new(),
         deadline: Cell::new(None),
         flow: OnceCell::new(),
+        queue_wait: Cell::new(Duration::ZERO),
         watch: OnceCell::new(),
         open_watch: OnceCell::new(),
         seat: Cell::new(None),
@@ -66,4 +75,15 @@ pub(crate) fn resolve(
         },
         span: spans::CurrentSpan::default(),
     })
+}
+
+fn is_apply(request: &Request) -> bool {
+    let media_type = || request.headers().get(header::CONTENT_TYPE);
+    *request.method() == Method::PATCH && media_type().is_some_and(|value| value.as_bytes() == APPLY)
+}
+
+/// Reports whether admission may see a request: also connections to pods, which are a GET.
+fn is_admitted(info: &RequestInfo) -> bool {
+    let is_read = matches!(info.verb, RequestVerb::Resource(Verb::Get | Verb::List | Verb::Watch));
+    info.is_resource && (!is_read || !info.subresource().is_empty())
 }

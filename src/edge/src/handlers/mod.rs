@@ -70,6 +70,7 @@ impl ResourceCall {
             user: self.exchange.user(),
             trace: self.exchange.trace.clone(),
             audit: self.exchange.audit_notes(),
+            webhooks: self.exchange.webhooks.clone(),
             fence: None,
             deadline: self.exchange.deadline.get(),
         }

@@ -49,6 +49,7 @@ impl VirtualResourceCall {
             user: self.exchange.user(),
             trace: self.exchange.trace.clone(),
             audit: self.exchange.audit_notes(),
+            webhooks: self.exchange.webhooks.clone(),
             fence: None,
             deadline: self.exchange.deadline.get(),
         }

@@ -27,7 +27,7 @@ use trireme_http::{
 };
 use trireme_registry::{ProxiedVersion, request::UserInfo};
 
-use crate::{api::EdgeShared, exchange::Exchange, query::Query, respond};
+use crate::{api::EdgeShared, exchange::Exchange, metrics, query::Query, respond};
 
 /// The timeout of discovery requests, which clients make before anything else.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,7 +49,11 @@ pub(super) async fn forward(
 ) -> HttpResponse {
     match exchange.acting_user() {
         Some(user) => forward_as(user, exchange, api, http, payload, proxied).await,
-        None => respond::text(StatusCode::INTERNAL_SERVER_ERROR, "missing user\n"),
+        None => {
+            let code = StatusCode::INTERNAL_SERVER_ERROR;
+            metrics::record_not_proxied(exchange, &proxied.group_version, code);
+            respond::text(code, "missing user\n")
+        }
     }
 }
 
@@ -85,14 +89,20 @@ async fn forward_as(
         };
         passed.pass(user, http, payload).await
     };
-    answered.await.unwrap_or_else(|error| refusal(&error))
+    answered
+        .await
+        .unwrap_or_else(|error| refusal(exchange, proxied, &error))
 }
 
-fn refusal(error: &RemoteError) -> HttpResponse {
+fn refusal(exchange: &Exchange, proxied: &ProxiedVersion, error: &RemoteError) -> HttpResponse {
     let code = match error {
         RemoteError::Unavailable | RemoteError::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
         RemoteError::Trust(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
+    // One that was called and did not answer has not been kept from it.
+    if !matches!(error, RemoteError::Unreachable(_)) {
+        metrics::record_not_proxied(exchange, &proxied.group_version, code);
+    }
     respond::text(code, format!("{error}\n"))
 }
 

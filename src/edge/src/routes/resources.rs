@@ -62,6 +62,8 @@ pub(super) async fn dispatch(
             }
         }
     }
+    // Set once: a request has one resource.
+    let _ = exchange.resource.set(served.definition.clone());
     let answered = match served.backend {
         Backend::Stored(registry) => {
             let route = Route {
@@ -94,8 +96,6 @@ async fn stored(
     route: Route,
 ) -> HandlerResult {
     let definition = route.registry.info().clone();
-    // Set once: a request has one resource.
-    let _ = exchange.resource.set(definition.clone());
     check_place(&exchange, &definition)?;
     let part = subresource(&exchange, &definition, route.version)?;
     let verbs = part.map_or(definition.verbs, |part| part.verbs);

@@ -220,6 +220,7 @@ async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_r
         user: own_user(),
         trace: call.target.trace.clone(),
         audit: AuditNotes::default(),
+        webhooks: call.target.webhooks.clone(),
         fence: call.target.fence.clone(),
         deadline: call.target.deadline,
     };
