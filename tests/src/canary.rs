@@ -37,7 +37,7 @@ static FORMS: LazyLock<(Vec<(String, &str)>, Regex)> = LazyLock::new(|| {
     (known, Regex::new(&any.join("|")).expect("a valid pattern"))
 });
 
-/// The lines of a text that give a secret away, in any of its [`forms`]; the secret comes first.
+/// The lines of a text that give a secret away, as it is, in hexadecimal, as bytes or in base64; the secret comes first.
 pub fn leaks(text: &str) -> Vec<String> {
     let (known, any) = &*FORMS;
     let line_leaks = |line: &str| {
