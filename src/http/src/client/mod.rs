@@ -21,6 +21,7 @@ mod connection;
 mod endpoint;
 mod error;
 mod outbound;
+mod own_certificate;
 mod pool;
 mod remote;
 mod retry;

@@ -4,13 +4,16 @@ use std::{fmt, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use sha2::{Digest as _, Sha256};
 
-use super::connection::Protocols;
+use super::{connection::Protocols, own_certificate::CaOrServer};
 
 /// The servers that are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -153,7 +156,10 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, TlsOptionsError> {
         .expect("the provider has the ciphers of these versions");
     let builder = match &options.trust {
         Trust::System => builder.with_root_certificates(system_roots()?),
-        Trust::Ca(ca) => builder.with_root_certificates(roots(ca)?),
+        Trust::Ca(ca) => {
+            let verifier = Arc::new(verifier(ca, provider)?);
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        }
         Trust::Unverified => {
             let any = Arc::new(AnyCertificate(provider));
             builder.dangerous().with_custom_certificate_verifier(any)
@@ -169,16 +175,19 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, TlsOptionsError> {
     config.map_err(|_| TlsOptionsError::Identity)
 }
 
-fn roots(ca: &[u8]) -> Result<RootCertStore, TlsOptionsError> {
+/// Verifies by the CAs of a bundle.
+fn verifier(ca: &[u8], provider: Arc<CryptoProvider>) -> Result<CaOrServer, TlsOptionsError> {
+    let trusted = CertificateDer::pem_slice_iter(ca).collect::<Result<Vec<_>, _>>();
+    let trusted = trusted.map_err(|_| TlsOptionsError::Ca)?;
     let mut roots = RootCertStore::empty();
-    for root in CertificateDer::pem_slice_iter(ca) {
-        let root = root.map_err(|_| TlsOptionsError::Ca)?;
-        roots.add(root).map_err(|_| TlsOptionsError::Ca)?;
+    for root in &trusted {
+        roots.add(root.clone()).map_err(|_| TlsOptionsError::Ca)?;
     }
-    if roots.is_empty() {
-        return Err(TlsOptionsError::Ca);
-    }
-    Ok(roots)
+    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    Ok(CaOrServer {
+        webpki: webpki.map_err(|_| TlsOptionsError::Ca)?,
+        trusted,
+    })
 }
 
 fn system_roots() -> Result<RootCertStore, TlsOptionsError> {
