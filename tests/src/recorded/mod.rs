@@ -357,7 +357,8 @@ fn send_until(
         .iter()
         .any(|condition| step["seek"] == *condition);
     let is_change = request.starts_with("PATCH ") || request.starts_with("DELETE ");
-    if (seeks_condition || is_change) && request.contains("/customresourcedefinitions/") {
+    let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
+    if (seeks_condition || is_change || shows_status) && request.contains("/customresourcedefinitions/") {
         settle_definitions(identities.peers.client)?;
     }
     loop {
