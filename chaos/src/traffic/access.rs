@@ -31,7 +31,7 @@ const READABLE: [&str; 3] = ["configmaps", "secrets", "pods"];
 
 /// Between two requests of the matrix to one replica. More of them would leave an unoptimized server on two cores no time for the
 /// load that is measured.
-const MATRIX_PACE: Duration = Duration::from_millis(60);
+const MATRIX_PACE: Duration = Duration::from_millis(100);
 /// Between two requests of the revocable user to one replica.
 const REVOCABLE_PACE: Duration = Duration::from_millis(50);
 /// The time for which there is a binding, and that for which there is none: longer than a revocation may take.

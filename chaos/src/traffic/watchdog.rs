@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the counters, which take more work to make than the rest.
-const LOOKS_PER_METRICS: u32 = 10;
+const LOOKS_PER_METRICS: u32 = 20;
 /// Between two writes to one replica.
 const PROBE_PERIOD: Duration = Duration::from_millis(500);
 /// Counts what a fence refused.
