@@ -38,7 +38,7 @@ pub struct Run {
 #[serde(default)]
 pub struct PromisedLimits {
     /// The least requests a second before the first fault; below, the run says nothing. A third of the usual load: debug builds
-    /// of three replicas and of etcd on two cores have no time for all of it.
+    /// of three replicas, beside etcd on two cores, have no time for all of it.
     pub load_floor: u64,
     /// After a heal, how long until everything works (invariant 21).
     pub liveness: Nanos,
