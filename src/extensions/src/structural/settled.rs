@@ -49,7 +49,8 @@ enum UnnamedFields {
     Untouched,
 }
 
-/// What is to hold of a value. The check of it ends with an error if it does not; otherwise it says whether the value is null.
+/// Checks a value of a stored object while it is parsed: ends with an error if anything of it would be pruned or filled in, and
+/// otherwise gives back whether it is null.
 #[derive(Clone, Copy)]
 struct SettledCheck<'s> {
     schema: Option<&'s Structural>,

@@ -43,7 +43,7 @@ pub enum BadHead {
     /// It is not certain where the body ends.
     #[error("the request must not have both Content-Length and Transfer-Encoding")]
     TwoLengths,
-    /// What the client expects is not known here.
+    /// The client has an expectation that is not known here.
     #[error("the only expectation that is supported is 100-continue")]
     Expectation,
 }

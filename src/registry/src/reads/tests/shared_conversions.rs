@@ -1,4 +1,4 @@
-//! What watchers of one resource have converted for each other.
+//! Conversions that watchers of one resource share.
 
 use std::sync::{
     Arc, Mutex,
