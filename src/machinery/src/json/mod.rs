@@ -73,5 +73,14 @@ pub(crate) fn depth(value: &Value) -> usize {
     deepest.unwrap_or(0).saturating_add(1)
 }
 
+/// The number of objects and lists in a value, itself included. They take most of the memory of a decoded document.
+pub(crate) fn containers(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(containers).sum::<usize>().saturating_add(1),
+        Value::Object(fields) => fields.values().map(containers).sum::<usize>().saturating_add(1),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests;

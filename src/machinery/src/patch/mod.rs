@@ -7,7 +7,7 @@ mod json_patch;
 mod merge;
 pub mod strategic;
 
-pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS};
+pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_COPIED_CONTAINERS, MAX_OPERATIONS};
 pub use merge::{decode_merge_patch, decode_strategic_merge_patch, merge_patch};
 
 use crate::{ApiError, ErrorDetails, Reason};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    MAX_COPIED_BYTES, PatchOperation,
+    MAX_COPIED_BYTES, MAX_COPIED_CONTAINERS, PatchOperation,
     pointer::{container, container_mut, get, index, split},
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
 pub(super) struct PatchedDocument {
     document: Value,
     copied_bytes: usize,
+    copied_containers: usize,
 }
 
 fn failed(why: impl Into<String>) -> PatchError {
@@ -47,6 +48,7 @@ impl PatchedDocument {
         Self {
             document,
             copied_bytes: 0,
+            copied_containers: 0,
         }
     }
 
@@ -153,17 +155,23 @@ impl PatchedDocument {
         // As the library that kube-apiserver uses: a field that is not there copies as null.
         let value = match get(parent, &last) {
             None if parent.is_array() => return Err(missing("copy", from)),
-            found => found.cloned().unwrap_or(Value::Null),
+            found => found.unwrap_or(&Value::Null),
         };
-        self.copied_bytes += json::encode(&value).len();
+        self.copied_containers += json::containers(value);
+        if self.copied_containers > MAX_COPIED_CONTAINERS {
+            return Err(failed(format!(
+                "unable to complete the copy, the accumulated number of copied objects and lists is {}, exceeding the limit {MAX_COPIED_CONTAINERS}",
+                self.copied_containers
+            )));
+        }
+        self.copied_bytes += json::encode(value).len();
         if self.copied_bytes > MAX_COPIED_BYTES {
-            let why = format!(
+            return Err(failed(format!(
                 "unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPIED_BYTES}",
                 self.copied_bytes
-            );
-            return Err(failed(why));
+            )));
         }
-        Ok(value)
+        Ok(value.clone())
     }
 
     fn test(&self, path: &str, expected: &Value) -> Result<(), PatchError> {

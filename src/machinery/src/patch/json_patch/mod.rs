@@ -13,6 +13,9 @@ use crate::{Object, go_text::kind_name, json};
 pub const MAX_OPERATIONS: usize = 10_000;
 /// The number of bytes of JSON all `copy` operations of a patch may add together.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+/// The number of objects and lists all `copy` operations of a patch may add together. Two bytes of JSON can be such a one, and
+/// each takes hundreds of bytes of memory; an object that can be stored has some tens of thousands at most.
+pub const MAX_COPIED_CONTAINERS: usize = 100_000;
 
 /// A decoded patch.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -136,6 +136,12 @@ fn patches_are_bounded() {
     assert!(run(&document, &two).is_ok());
     let result = run(&document, &format!("[{}]", copies.join(",")));
     assert!(matches!(result, Err(e) if e.message.contains("exceeding the limit 3145728")));
+
+    let document = json!({"a": vec![json!([]); 30_000]}).to_string();
+    let three = format!("[{}]", copies.get(..3).unwrap_or_default().join(","));
+    assert!(run(&document, &three).is_ok());
+    let result = run(&document, &format!("[{}]", copies.join(",")));
+    assert!(matches!(result, Err(e) if e.message.contains("objects and lists is 120004, exceeding the limit 100000")));
 }
 
 /// Deeper documents would take more stack than a thread has, be it to write them or only to throw them away.
