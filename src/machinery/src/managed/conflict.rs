@@ -7,15 +7,25 @@ use crate::{ApiError, ErrorDetails, Reason, StatusCause};
 
 /// The fields that others own with other values, by manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conflicts(pub(super) BTreeMap<ManagerId, (String, FieldSet)>);
+pub struct Conflicts(pub(super) BTreeMap<ManagerId, Contested>);
+
+/// What an apply would change of the fields of one manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Contested {
+    pub(super) fields: FieldSet,
+    /// `apiVersion` of the manager's entry.
+    pub(super) version: String,
+    /// `time` of the manager's entry.
+    pub(super) time: Option<String>,
+}
 
 impl Conflicts {
     /// The conflicts without those over some fields.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
-        let rest = self.0.into_iter().filter_map(|(id, (version, set))| {
-            let set = set.difference(fields);
-            (!set.is_empty()).then_some((id, (version, set)))
+        let rest = self.0.into_iter().filter_map(|(id, mut contested)| {
+            contested.fields = contested.fields.difference(fields);
+            (!contested.fields.is_empty()).then_some((id, contested))
         });
         Self(rest.collect())
     }
@@ -37,6 +47,25 @@ fn shown(id: &ManagerId) -> String {
     text
 }
 
+/// kube-apiserver's name of a manager inside, which it sorts conflicts by: the JSON of its entry without fields, and without
+/// the time of an apply (`BuildManagerIdentifier`).
+fn identifier(id: &ManagerId, contested: &Contested) -> String {
+    let mut text = format!(
+        r#"{{"manager":{:?},"operation":"{}","apiVersion":{:?}"#,
+        id.manager,
+        if id.applies { "Apply" } else { "Update" },
+        contested.version
+    );
+    if let Some(time) = contested.time.as_deref().filter(|_| !id.applies) {
+        text.push_str(&format!(r#","time":{time:?}"#));
+    }
+    if !id.subresource.is_empty() {
+        text.push_str(&format!(r#","subresource":{:?}"#, id.subresource));
+    }
+    text.push('}');
+    text
+}
+
 fn path_text(path: &[PathElement]) -> String {
     path.iter().map(ToString::to_string).collect()
 }
@@ -46,9 +75,11 @@ impl From<Conflicts> for ApiError {
     fn from(conflicts: Conflicts) -> Self {
         let mut causes = Vec::new();
         let mut lines = Vec::new();
-        for (id, (_, fields)) in &conflicts.0 {
+        let mut sorted: Vec<_> = conflicts.0.iter().collect();
+        sorted.sort_by_cached_key(|(id, contested)| identifier(id, contested));
+        for (id, contested) in sorted {
             lines.push(format!("conflicts with {}:", shown(id)));
-            for path in fields.paths() {
+            for path in contested.fields.paths() {
                 lines.push(format!("- {}", path_text(&path)));
                 causes.push(StatusCause {
                     reason: "FieldManagerConflict".into(),

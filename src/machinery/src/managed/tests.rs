@@ -204,6 +204,33 @@ fn applies_conflict_share_and_prune() {
 }
 
 #[test]
+fn conflicts_are_sorted_by_the_entries_of_their_managers() {
+    let entry = |manager: &str, operation: &str, time: &str, subresource: &str, field: &str| {
+        let mut entry = json!({"manager": manager, "operation": operation, "apiVersion": "v1", "time": time,
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {format!("f:{field}"): {}}}});
+        if !subresource.is_empty() {
+            entry["subresource"] = subresource.into();
+        }
+        entry
+    };
+    let entries = json!([
+        entry("m", "Update", "2024-01-01T00:00:00Z", "", "a"),
+        entry("m", "Update", "2024-01-01T00:00:00Z", "scale", "b"),
+        entry("m", "Apply", "2024-01-01T00:00:01Z", "", "c"),
+        entry("l", "Update", "2024-01-01T00:00:01Z", "", "d"),
+    ]);
+    let mut managers = Managers::decode(Some(&entries)).expect("the entries are in order");
+    let live = json!({"data": {"a": "1", "b": "1", "c": "1", "d": "1"}});
+    let applied = json!({"data": {"a": "2", "b": "2", "c": "2", "d": "2"}});
+    let refused = One::new().apply(&mut managers, &live, &applied, "n");
+    assert_eq!(
+        ApiError::from(refused.expect_err("others own all of it")).message,
+        "Apply failed with 4 conflicts: conflicts with \"l\" using v1:\n- .data.d\nconflicts with \"m\":\n- .data.c\n\
+         conflicts with \"m\" with subresource \"scale\" using v1:\n- .data.b\nconflicts with \"m\" using v1:\n- .data.a"
+    );
+}
+
+#[test]
 fn a_repeated_apply_changes_nothing() {
     let one = One::new();
     let mut managers = Managers::default();

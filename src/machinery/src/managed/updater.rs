@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde_json::Value;
 
 use super::{
-    conflict::Conflicts,
+    conflict::{Conflicts, Contested},
     entries::{ManagerId, Managers, OwnedFields},
     merge::{merge, without},
     node::SchemaNode,
@@ -116,13 +116,14 @@ impl Managers {
             let Some(Some(comparison)) = comparisons.get(&owned.version) else {
                 continue;
             };
-            let contested = owned.fields.intersection(&comparison.modified);
-            let contested = contested.union(owned.fields.intersection(&comparison.added));
+            let modified = owned.fields.intersection(&comparison.modified);
+            let fields = modified.union(owned.fields.intersection(&comparison.added));
             owned.fields = std::mem::take(&mut owned.fields)
-                .difference(&contested)
+                .difference(&fields)
                 .difference(&comparison.removed);
-            if !contested.is_empty() {
-                conflicts.0.insert(id.clone(), (owned.version.clone(), contested));
+            if !fields.is_empty() {
+                let (version, time) = (owned.version.clone(), owned.time.clone());
+                conflicts.0.insert(id.clone(), Contested { fields, version, time });
             }
         }
         if !force && !conflicts.is_empty() {
