@@ -17,7 +17,7 @@ use crate::{kinds, world};
 /// Checks the input as a body.
 pub fn check(data: &[u8]) {
     let types = &world::by_number(0).0.types;
-    let delete_options = trireme_edge::testing::delete_options_in_body(data, BodyFormat::Protobuf, types, |_| true);
+    let delete_options = trireme_edge::testing::delete_options_in_body(data, BodyFormat::Protobuf, types);
     if let Err(error) = delete_options {
         assert_ne!(error.reason, Reason::InternalError, "{error:?}");
     }

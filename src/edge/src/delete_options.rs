@@ -61,7 +61,6 @@ pub(crate) fn from_body(
     format: BodyFormat,
     types: &TypeTable,
     unsafe_deletion: bool,
-    is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<DeletionOptions, ApiError> {
     let value = decode(bytes, format, types)?;
     let empty = trireme_machinery::Object::new();
@@ -79,17 +78,16 @@ pub(crate) fn from_body(
     let fields = DecodedOptions(fields);
     let api_version = fields.text("apiVersion")?.unwrap_or_default();
     let kind = fields.text("kind")?.unwrap_or_default();
-    let known = api_version.is_empty()
-        || matches!(&*api_version, "v1" | "meta.k8s.io/v1")
-        || GroupVersion::parse(&api_version).is_some_and(|version| is_served(&version));
-    if !matches!(&*kind, "" | "DeleteOptions") || !known {
-        let (kind, version) = (
-            if kind.is_empty() { "DeleteOptions" } else { &kind },
-            quote(&api_version),
-        );
+    if GroupVersion::parse(&api_version).is_none() {
+        let text = format!("unexpected GroupVersion string: {api_version}");
+        return Err(ApiError::bad_request(text));
+    }
+    // The kind has no version: clients may send it in that of any group, served or not.
+    if !matches!(&*kind, "" | "DeleteOptions") {
         let text = format!(
-            "no kind {} is registered for version {version} in scheme {}",
-            quote(kind),
+            "no kind {} is registered for version {} in scheme {}",
+            quote(&kind),
+            quote(&api_version),
             quote(SCHEME)
         );
         return Err(ApiError::bad_request(text));
@@ -307,8 +305,7 @@ mod tests {
     use super::*;
 
     fn body(text: &str) -> Result<DeletionOptions, String> {
-        let served = |version: &GroupVersion| version.to_string() == "apps/v1";
-        from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), true, served).map_err(|error| error.message)
+        from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), true).map_err(|error| error.message)
     }
 
     #[test]
@@ -327,14 +324,21 @@ mod tests {
     }
 
     #[test]
+    fn the_options_may_be_in_the_version_of_any_group() {
+        for version in ["v1", "meta.k8s.io/v1", "apps/v1", "gone.example.com/v1beta7"] {
+            let text = format!(r#"{{"apiVersion":"{version}","kind":"DeleteOptions"}}"#);
+            assert!(body(&text).is_ok(), "{version}");
+            let text = format!(r#"{{"apiVersion":"{version}"}}"#);
+            assert!(body(&text).is_ok(), "{version}, without a kind");
+        }
+    }
+
+    #[test]
     fn bodies_in_protobuf_are_read() {
         let mut body = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions".to_vec();
         body.extend(b"\x12\x13\x08\x05\x12\x03\x0a\x01u\x22\x0aForeground");
         let read = |body: &[u8]| {
-            from_body(body, BodyFormat::Protobuf, trireme_schema::type_table(), false, |_| {
-                false
-            })
-            .map_err(|error| error.message)
+            from_body(body, BodyFormat::Protobuf, trireme_schema::type_table(), false).map_err(|error| error.message)
         };
         let options = read(&body).map(|deletion| deletion.options).expect("it is in order");
         assert_eq!(options.grace_period_seconds, Some(5));
@@ -362,6 +366,10 @@ mod tests {
             (
                 r#"{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":"x"}"#,
                 "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                r#"{"apiVersion":"a/b/c","kind":"DeleteOptions"}"#,
+                "unexpected GroupVersion string: a/b/c",
             ),
             (
                 r#"{"dryRun":["x"]}"#,

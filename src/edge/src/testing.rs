@@ -1,6 +1,6 @@
 //! For fuzzing: what reads the parts of a request before its body, without a connection around it.
 
-use trireme_machinery::{ApiError, GroupVersion, schema::TypeTable};
+use trireme_machinery::{ApiError, schema::TypeTable};
 use trireme_registry::request::{BodyFormat, DeleteOptions, WriteOptions};
 
 use crate::{
@@ -81,13 +81,8 @@ pub fn delete_options_in_query(raw_query: &str) -> Option<Result<DeleteOptions, 
 ///
 /// # Errors
 /// 400 or 422, as a client would get it.
-pub fn delete_options_in_body(
-    body: &[u8],
-    format: BodyFormat,
-    types: &TypeTable,
-    is_served: impl Fn(&GroupVersion) -> bool,
-) -> Result<DeleteOptions, ApiError> {
-    delete_options::from_body(body, format, types, true, is_served).map(|deletion| deletion.options)
+pub fn delete_options_in_body(body: &[u8], format: BodyFormat, types: &TypeTable) -> Result<DeleteOptions, ApiError> {
+    delete_options::from_body(body, format, types, true).map(|deletion| deletion.options)
 }
 
 /// Agrees on the media type of an answer.

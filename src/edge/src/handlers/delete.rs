@@ -75,10 +75,8 @@ pub(super) async fn options(call: &ResourceCall, payload: web::Payload) -> Resul
         return delete_options::from_query(&call.exchange.query, call.api.unsafe_deletion);
     }
     let format = negotiation::body_format(call.content_type().as_deref())?;
-    let (types, surface) = (&call.route.registry.info().types, call.api.director.surface());
-    let deletion = delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion, |version| {
-        surface.documents().serves(&version.group, &version.version)
-    })?;
+    let types = &call.route.registry.info().types;
+    let deletion = delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion)?;
     let notes = call.exchange.audit_notes();
     notes.note_body(|| delete_options::recorded(&bytes, format, types));
     Ok(deletion)

@@ -112,11 +112,6 @@ impl Documents {
         }
     }
 
-    /// Reports whether any resource is served in the group and version.
-    pub fn serves(&self, group: &str, version: &str) -> bool {
-        self.version(group, version).is_some()
-    }
-
     /// All group versions in order.
     pub fn group_versions(&self) -> impl Iterator<Item = &GroupVersion> {
         self.versions.keys()
