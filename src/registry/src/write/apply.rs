@@ -7,9 +7,10 @@ use trireme_machinery::ApiError;
 
 use super::{
     Writer,
-    decode::decode_apply,
+    decode::{DecodedBody, decode_apply},
     managed::blank,
     metadata,
+    scale::ThroughScale,
     update::{ChangeBase, Desired, PendingUpdate},
 };
 use crate::{
@@ -25,22 +26,27 @@ pub(super) struct AppliedPatch {
     warnings: Vec<String>,
 }
 
-impl Writer {
-    /// Decodes an apply.
-    pub(super) fn decode_applied(&self, request: WriteRequest, patch: &Bytes) -> Result<PendingUpdate, ApiError> {
-        let decoded = decode_apply(patch, request.options.field_validation)?;
-        request.target.trace.pass(TraceStep::Decoded);
-        if request.subresource == Subresource::Scale {
-            return self.applied_scale(request, decoded);
-        }
-        self.check_applied(&request, &decoded.object)?;
-        let (applied, warnings) = (decoded.object, decoded.warnings);
+/// Decodes an apply.
+pub(super) fn decode_applied(request: WriteRequest, patch: &Bytes) -> Result<PendingUpdate, ApiError> {
+    let DecodedBody {
+        object: applied,
+        warnings,
+    } = decode_apply(patch, request.options.field_validation)?;
+    request.target.trace.pass(TraceStep::Decoded);
+    let kept = warnings.clone();
+    Ok(if request.subresource == Subresource::Scale {
+        let desired = ThroughScale::Apply {
+            applied,
+            warnings: kept,
+        };
+        PendingUpdate::new(request, desired, warnings)
+    } else {
         let desired = AppliedPatch {
             applied,
-            warnings: warnings.clone(),
+            warnings: kept,
         };
-        Ok(PendingUpdate::new(request, desired, warnings))
-    }
+        PendingUpdate::new(request, desired, warnings)
+    })
 }
 
 impl AppliedPatch {
@@ -74,6 +80,7 @@ impl Desired for AppliedPatch {
             let mut live = Value::clone(&current.object);
             versions::from_written(&writer.info, writer.version(&request.target)?, &mut live);
             record.warnings.clone_from(&self.warnings);
+            writer.check_applied(request, &self.applied)?;
             self.merged(writer, request, live, false).await
         })
     }
@@ -88,6 +95,7 @@ impl Desired for AppliedPatch {
             if request.subresource != Subresource::None {
                 return Ok(None);
             }
+            writer.check_applied(request, &self.applied)?;
             if let Some(refusal) = &request.options.creation_refusal {
                 return Err(refusal.clone());
             }

@@ -18,6 +18,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
+    apply::decode_applied,
     decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, missing_kind, set_kind, stated_kind},
     metadata,
     scale::{self, ThroughScale},
@@ -210,7 +211,7 @@ impl Writer {
         } = request;
         let request = self.request(Operation::Update, subresource, target, options)?;
         if kind == PatchKind::Apply {
-            return self.decode_applied(request, &patch);
+            return decode_applied(request, &patch);
         }
         let through_scale = subresource == Subresource::Scale;
         let patched = if through_scale {

@@ -14,7 +14,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::{BodyDecoder, DecodedBody, warned},
+    decode::{BodyDecoder, warned},
     managed::{MANAGED_FIELDS, check_applied},
     metadata,
     patch::{PatchedType, Patcher},
@@ -135,24 +135,11 @@ impl Writer {
         let mut scale = decoded.object;
         request.target.audit.note_object(&scale);
         let warnings = decoded.warnings;
-        metadata::settle_namespace(&mut scale, &request.target.namespace).map_err(|error| warned(error, &warnings))?;
+        metadata::settle_namespace(&mut scale, &request.target.namespace)
+            .and_then(|()| metadata::check_name(&scale, &request.target.name))
+            .map_err(|error| warned(error, &warnings))?;
         let desired = ThroughScale::Replacement {
             scale,
-            warnings: warnings.clone(),
-        };
-        Ok(PendingUpdate::new(request, desired, warnings))
-    }
-
-    /// An apply of a scale.
-    pub(super) fn applied_scale(&self, request: WriteRequest, decoded: DecodedBody) -> Result<PendingUpdate, ApiError> {
-        let DecodedBody {
-            object: applied,
-            warnings,
-        } = decoded;
-        let PatchedType { types, type_id, .. } = patched(&self.info.types)?;
-        check_applied(SchemaNode::Struct(&types, type_id), (SCALE_VERSION, "Scale"), &applied)?;
-        let desired = ThroughScale::Apply {
-            applied,
             warnings: warnings.clone(),
         };
         Ok(PendingUpdate::new(request, desired, warnings))
@@ -192,7 +179,11 @@ impl ThroughScale {
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
             Self::Patch(patcher) => patcher.apply(&old, &writer.known_kinds.load())?,
-            Self::Apply { applied, warnings } => (managers.apply(&old, applied)?, warnings.clone()),
+            Self::Apply { applied, warnings } => {
+                let PatchedType { types, type_id, .. } = patched(&writer.info.types)?;
+                check_applied(SchemaNode::Struct(&types, type_id), (SCALE_VERSION, "Scale"), applied)?;
+                (managers.apply(&old, applied)?, warnings.clone())
+            }
         };
         if !matches!(self, Self::Apply { .. }) {
             managers.update(&old, &scale);

@@ -110,3 +110,27 @@ fn a_scale_can_be_patched() {
         assert_eq!(bench.now("a").await.expect("it is there")["spec"]["replicas"], 4);
     });
 }
+
+#[test]
+fn a_change_of_a_scale_that_is_not_there_is_refused_as_kube_apiserver_does() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let mut of_another = scale(json!({}), 5);
+        of_another.target.name = "b".into();
+        let (reason, message) = refused(bench.registry.update(of_another).await);
+        assert_eq!(
+            (reason, &*message),
+            (
+                Reason::BadRequest,
+                "the name of the object (a) does not match the name on the URL (b)"
+            ),
+            "before the object is looked for"
+        );
+        for subresource in [Subresource::Scale, Subresource::Status] {
+            let mut apply = patching("b", PatchKind::Apply, &json!({"apiVersion": "x/v1", "kind": "Odd"}));
+            apply.subresource = subresource;
+            let (reason, _) = refused(bench.registry.patch(apply).await);
+            assert_eq!(reason, Reason::NotFound, "before the body is checked: {subresource:?}");
+        }
+    });
+}
