@@ -106,6 +106,9 @@ impl Strategy for DaemonSets {
             let rolling = struct_mut(strategy, "rollingUpdate");
             rolling.entry("maxUnavailable").or_insert_with(|| 1.into());
             rolling.entry("maxSurge").or_insert_with(|| 0.into());
+        } else if let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
+            // Kept without meaning; kube-apiserver's own form of it cannot be without a number.
+            rolling.entry("maxUnavailable").or_insert_with(|| 0.into());
         }
         default_template(spec);
     }
@@ -305,6 +308,19 @@ mod tests {
             message(r#""9223372036854775808": value out of range"#)
         );
         assert_eq!(<DaemonSets as Default>::default().conversion_error(&json!({})), None);
+    }
+
+    #[test]
+    fn the_numbers_of_a_rolling_update_depend_on_the_strategy() {
+        let defaulted = |strategy: Value| {
+            let created = trial().create(daemon_set(&json!({ "updateStrategy": strategy })));
+            created.expect("the daemon set is valid")["spec"]["updateStrategy"]["rollingUpdate"].clone()
+        };
+        let rolling = |unavailable: i64, surge: i64| json!({ "maxUnavailable": unavailable, "maxSurge": surge });
+        assert_eq!(defaulted(json!({})), rolling(1, 0));
+        assert_eq!(defaulted(json!({ "type": "OnDelete" })), Value::Null);
+        let kept = json!({ "type": "OnDelete", "rollingUpdate": { "maxSurge": 1 } });
+        assert_eq!(defaulted(kept), rolling(0, 1));
     }
 
     #[test]
