@@ -1,26 +1,42 @@
-//! The official Python client against real servers on both stores: the cases are in `tests/python`.
+//! The official Python client, and an operator that is written with kopf, against real servers: the cases are in `tests/python`.
 
+use std::fs;
 use std::process::Command;
 
+use trireme_tests::certificates::Ca;
 use trireme_tests::process::find_program;
 use trireme_tests::{Server, StoreChoice, folder};
 
 const INSTALL: &str = "run: scripts/install-tools test";
 
-fn check(store: StoreChoice) {
+/// Runs the cases of a file against a server; webhooks that they start find a certificate in the files that the environment names.
+fn check(file: &str, store: StoreChoice) {
     let libraries = folder().join("../target/tools/python");
     assert!(
-        libraries.join("kubernetes").is_dir(),
-        "the Kubernetes client for Python is missing; {INSTALL}"
+        libraries.join("kubernetes").is_dir() && libraries.join("kopf").is_dir(),
+        "the Kubernetes client for Python or kopf is missing; {INSTALL}"
     );
     let python = find_program("python3").unwrap_or_else(|| panic!("python3 is missing; {INSTALL}"));
     let server = Server::start(store);
+    let ca = Ca::new("boats");
+    let (certificate, key) = ca.issue_for(&["127.0.0.1".to_owned()]);
+    let files = [
+        ("CA", ca.pem),
+        ("CERT", certificate.pem()),
+        ("KEY", key.serialize_pem()),
+    ]
+    .map(|(name, pem)| {
+        let path = server.kubeconfig().with_file_name(format!("boats-{name}.pem"));
+        fs::write(&path, pem).expect("a file");
+        (format!("BOATS_{name}"), path)
+    });
     let output = Command::new(python)
         .arg("-B")
-        .arg(folder().join("python/test_client.py"))
+        .arg(folder().join("python").join(file))
         .arg("--verbose")
         .env("PYTHONPATH", libraries)
         .env("KUBECONFIG", server.kubeconfig())
+        .envs(files)
         .output()
         .expect("python3 runs");
     // unittest prints its results on standard error; "OK" alone means that no case was skipped.
@@ -31,10 +47,20 @@ fn check(store: StoreChoice) {
 
 #[test]
 fn the_python_client_works_over_the_embedded_store() {
-    check(StoreChoice::Embedded);
+    check("test_client.py", StoreChoice::Embedded);
 }
 
 #[test]
 fn the_python_client_works_over_etcd() {
-    check(StoreChoice::Etcd);
+    check("test_client.py", StoreChoice::Etcd);
+}
+
+#[test]
+fn an_operator_of_kopf_works_over_the_embedded_store() {
+    check("test_operator.py", StoreChoice::Embedded);
+}
+
+#[test]
+fn an_operator_of_kopf_works_over_etcd() {
+    check("test_operator.py", StoreChoice::Etcd);
 }
