@@ -471,3 +471,21 @@ fn defaults_within_metadata_of_a_wrong_type_are_refused() {
          cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
     );
 }
+
+#[test]
+fn a_definition_goes_with_its_objects_whatever_the_delete_says_of_dependents() {
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    for policy in ["Orphan", "Foreground"] {
+        define(&client, &[version("v1", &json!({"type": "object"}))]);
+        sent(&client, "POST", &widgets("v1"), &widget(&json!({}), &json!({})));
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let deleted = sent(&client, "DELETE", &path, &json!({"propagationPolicy": policy}));
+        assert_eq!(
+            deleted["metadata"]["finalizers"],
+            json!(["customresourcecleanup.apiextensions.k8s.io"]),
+            "{policy}"
+        );
+        until("the definition is gone", PATIENCE, || code(&client, &path) == 404);
+    }
+}

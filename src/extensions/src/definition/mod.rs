@@ -301,6 +301,11 @@ impl Strategy for Definitions {
         false
     }
 
+    /// What a definition's end takes with it are its objects, whatever the delete asks for.
+    fn may_have_dependents(&self) -> bool {
+        false
+    }
+
     /// A deletion is noted in the conditions, and waits for the objects to be deleted first.
     fn mark_deleted(&self, object: &mut Value) {
         let is_first = !is_true(object, "Terminating");
