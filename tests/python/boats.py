@@ -23,6 +23,8 @@ def configure(settings: kopf.OperatorSettings, **_):
     settings.peering.priority = 100
     settings.persistence.finalizer = "example.com/boats"
     settings.posting.enabled = True
+    # A boat that goes while its timer is at work is looked at again after this time, which is a minute by default.
+    settings.background.cancellation_polling = 1
     settings.admission.managed = "auto.example.com"
     settings.admission.server = kopf.WebhookServer(
         addr="127.0.0.1",
