@@ -1,6 +1,6 @@
 """An operator of kopf for boats; `test_operator.py` runs it with `kopf run`.
 
-It uses what kopf has: handlers of creation, update, resumption and deletion, retries, daemons, timers, indices, peering, events of
+It uses what kopf has: handlers of creation, update and deletion, retries, daemons, timers, indices, peering, events of
 its own, and admission webhooks whose configurations kopf keeps itself. `BOATS_CERT` and `BOATS_KEY` are the files of the
 webhooks' certificate, `BOATS_CA` that of its CA, `BOATS_PORT` is the port, `BOATS_NOTES` a folder for notes to the test.
 """
@@ -23,7 +23,7 @@ def configure(settings: kopf.OperatorSettings, **_):
     settings.peering.priority = 100
     settings.persistence.finalizer = "example.com/boats"
     settings.posting.enabled = True
-    # A boat that goes while its timer is at work is looked at again after this time, which is a minute by default.
+    # Seconds until a deletion that found a timer running is looked at again; 60 by default.
     settings.background.cancellation_polling = 1
     settings.admission.managed = "auto.example.com"
     settings.admission.server = kopf.WebhookServer(

@@ -301,7 +301,8 @@ impl Strategy for Definitions {
         false
     }
 
-    /// What a definition's end takes with it are its objects, whatever the delete asks for.
+    /// Reports false: upstream's first delete of a CustomResourceDefinition ignores `propagationPolicy` and waits for the custom
+    /// objects alone.
     fn may_have_dependents(&self) -> bool {
         false
     }

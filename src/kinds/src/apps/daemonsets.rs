@@ -107,7 +107,7 @@ impl Strategy for DaemonSets {
             rolling.entry("maxUnavailable").or_insert_with(|| 1.into());
             rolling.entry("maxSurge").or_insert_with(|| 0.into());
         } else if let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) {
-            // Kept without meaning; kube-apiserver's own form of it cannot be without a number.
+            // Not used by this strategy, but kept: kube-apiserver's internal type has no pointer here, so an absent number becomes 0.
             rolling.entry("maxUnavailable").or_insert_with(|| 0.into());
         }
         default_template(spec);

@@ -9,7 +9,7 @@ use crate::{ApiError, ErrorDetails, Reason, StatusCause};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conflicts(pub(super) BTreeMap<ManagerId, Contested>);
 
-/// What an apply would change of the fields of one manager.
+/// Names the fields of one manager that an apply would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Contested {
     pub(super) fields: FieldSet,
@@ -47,8 +47,8 @@ fn shown(id: &ManagerId) -> String {
     text
 }
 
-/// kube-apiserver's name of a manager inside, which it sorts conflicts by: the JSON of its entry without fields, and without
-/// the time of an apply (`BuildManagerIdentifier`).
+/// Makes the text that conflicts are sorted by, as `BuildManagerIdentifier` of `k8s.io/apimachinery` does: the JSON of
+/// the manager's entry without its fields, and without the time of an apply.
 fn identifier(id: &ManagerId, contested: &Contested) -> String {
     let mut text = format!(
         r#"{{"manager":{:?},"operation":"{}","apiVersion":{:?}"#,
