@@ -2,6 +2,13 @@
 
 use serde_json::Value;
 
+use crate::{
+    field::{Error, ErrorList, Path},
+    names, url,
+};
+
+const URL_FORM: &str = "desired format: https://host[/path]";
+
 /// The address of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookAddress {
@@ -88,6 +95,79 @@ impl WebhookAddress {
             }
         }
         format!("/{}", kept.join("/"))
+    }
+}
+
+/// Checks the URL of a `clientConfig`: it must be of HTTPS and have no more than a host and a path (`ValidateWebhookURL` of
+/// `k8s.io/apiserver/pkg/util/webhook`).
+pub fn validate_url(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let url = match url::parse(text) {
+        Ok(url) => url,
+        Err(error) => {
+            let detail = format!("url must be a valid URL: {error}; {URL_FORM}");
+            return errors.push(Error::required(path, &detail));
+        }
+    };
+    let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid_str(path, value, detail));
+    if url.scheme != "https" {
+        refuse(
+            &url.scheme,
+            &format!("'https' is the only allowed URL scheme; {URL_FORM}"),
+        );
+    }
+    if url.host.is_empty() {
+        refuse("", &format!("host must be specified; {URL_FORM}"));
+    }
+    if let Some(user) = url.user {
+        refuse(user, "user information is not permitted in the URL");
+    }
+    for (part, what) in [
+        (url.fragment, "fragments are not permitted in the URL"),
+        (url.query, "query parameters are not permitted in the URL"),
+    ] {
+        if !part.is_empty() {
+            refuse(part, what);
+        }
+    }
+}
+
+/// Checks the port and the path of the service of a `clientConfig` (`ValidateWebhookService` of
+/// `k8s.io/apiserver/pkg/util/webhook`, which also asks for its name and namespace).
+pub fn validate_port_and_path(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
+    for why in names::port_number(port) {
+        let detail = format!("port is not valid: {why}");
+        errors.push(Error::invalid(&path.child("port"), &port.into(), &detail));
+    }
+    if let Some(called) = service.get("path").and_then(Value::as_str) {
+        validate_called_path(called, &path.child("path"), errors);
+    }
+}
+
+fn validate_called_path(called: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if called == "/" || called.is_empty() {
+        return;
+    }
+    let mut refuse = |detail: &str| errors.push(Error::invalid_str(path, called, detail));
+    if called == "//" {
+        return refuse("segment[0] may not be empty");
+    }
+    if !called.starts_with('/') {
+        refuse("must start with a '/'");
+    }
+    // Upstream takes the first character for a slash, whatever it is.
+    let mut characters = called.chars();
+    characters.next();
+    let stripped = characters.as_str();
+    let stripped = stripped.strip_suffix('/').unwrap_or(stripped);
+    for (index, segment) in stripped.split('/').enumerate() {
+        if segment.is_empty() {
+            refuse(&format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for why in names::dns1123_subdomain(segment) {
+            refuse(&format!("segment[{index}]: {why}"));
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names,
+    names, webhook_address,
 };
 
 use super::{
@@ -446,16 +446,7 @@ fn validate_client_config(config: Option<&Value>, path: &Path<'_>, errors: &mut 
         return errors.push(Error::required(path, "exactly one of url or service is required"));
     }
     if let Some(url) = config.get("url").and_then(Value::as_str) {
-        let at = path.child("url");
-        const FORM: &str = "desired format: https://host[/path]";
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        if scheme != "https" {
-            let detail = format!("'https' is the only allowed URL scheme; {FORM}");
-            errors.push(Error::invalid_str(&at, scheme, &detail));
-        } else if rest.split('/').next().unwrap_or_default().is_empty() {
-            errors.push(Error::invalid_str(&at, "", &format!("host must be specified; {FORM}")));
-        }
-        return;
+        return webhook_address::validate_url(url, &path.child("url"), errors);
     }
     let service = config.get("service").unwrap_or(&Value::Null);
     let at = path.child("service");
@@ -465,11 +456,7 @@ fn validate_client_config(config: Option<&Value>, path: &Path<'_>, errors: &mut 
             errors.push(Error::required(&at.child(shown), ""));
         }
     }
-    let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-    for why in names::port_number(port) {
-        let detail = format!("port is not valid: {why}");
-        errors.push(Error::invalid(&at.child("port"), &port.into(), &detail));
-    }
+    webhook_address::validate_port_and_path(service, &at, errors);
 }
 
 fn validate_review_versions(versions: Option<&Value>, is_open: bool, path: &Path<'_>, errors: &mut ErrorList) {

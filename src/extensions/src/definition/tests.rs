@@ -202,6 +202,45 @@ fn definitions_are_refused_in_upstreams_words() {
 }
 
 #[test]
+fn the_address_of_a_converter_is_checked_like_that_of_an_admission_webhook() {
+    let service = |path: &str| json!({"service": {"name": "s", "namespace": "n", "path": path}});
+    for (config, expected) in [
+        (service("/convert"), vec![]),
+        (
+            service("convert//x"),
+            vec![
+                "service.path: Invalid value: \"convert//x\": must start with a '/'",
+                "service.path: Invalid value: \"convert//x\": segment[1] may not be empty",
+            ],
+        ),
+        (
+            json!({"url": "https://u@h/x?a=b"}),
+            vec![
+                "url: Invalid value: \"u\": user information is not permitted in the URL",
+                "url: Invalid value: \"a=b\": query parameters are not permitted in the URL",
+            ],
+        ),
+        (
+            json!({"url": "http://"}),
+            vec![
+                "url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                "url: Invalid value: \"\": host must be specified; desired format: https://host[/path]",
+            ],
+        ),
+    ] {
+        let conversion = json!({
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
+        });
+        let expected: Vec<String> = expected
+            .into_iter()
+            .map(|text| format!("spec.conversion.webhookClientConfig.{text}"))
+            .collect();
+        assert_eq!(errors_with("/spec/conversion", conversion), expected);
+    }
+}
+
+#[test]
 fn paths_of_selectable_fields_are_read_in_parts() {
     for (path, expected) in [
         (".spec.f", None),

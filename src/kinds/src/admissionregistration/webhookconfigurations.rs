@@ -4,7 +4,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names, url,
+    names, webhook_address,
 };
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
@@ -22,7 +22,6 @@ use crate::{
 
 /// The versions of reviews that webhooks can be sent.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
-const URL_FORM: &str = "desired format: https://host[/path]";
 
 /// ValidatingWebhookConfigurations.
 pub(crate) fn validating() -> Kind {
@@ -161,87 +160,14 @@ fn validate_admission_review_versions(webhook: &Value, path: &Path<'_>, errors: 
 
 fn validate_client_config(client: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (client.get("url").and_then(Value::as_str), client.get("service")) {
-        (Some(url), None) => validate_webhook_url(url, &path.child("url"), errors),
-        (None, Some(service)) => validate_webhook_service(service, &path.child("service"), errors),
+        (Some(url), None) => webhook_address::validate_url(url, &path.child("url"), errors),
+        (None, Some(service)) => {
+            let at = path.child("service");
+            require(service, &at, "name", errors);
+            require(service, &at, "namespace", errors);
+            webhook_address::validate_port_and_path(service, &at, errors);
+        }
         _ => errors.push(Error::required(path, "exactly one of url or service is required")),
-    }
-}
-
-/// A URL must be of HTTPS and have no more than a host and a path.
-fn validate_webhook_url(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let url = match url::parse(text) {
-        Ok(url) => url,
-        Err(error) => {
-            let detail = format!("url must be a valid URL: {error}; {URL_FORM}");
-            errors.push(Error::required(path, &detail));
-            return;
-        }
-    };
-    let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid_str(path, value, detail));
-    if url.scheme != "https" {
-        refuse(
-            &url.scheme,
-            &format!("'https' is the only allowed URL scheme; {URL_FORM}"),
-        );
-    }
-    if url.host.is_empty() {
-        refuse("", &format!("host must be specified; {URL_FORM}"));
-    }
-    if let Some(user) = url.user {
-        refuse(user, "user information is not permitted in the URL");
-    }
-    for (part, what) in [
-        (url.fragment, "fragments are not permitted in the URL"),
-        (url.query, "query parameters are not permitted in the URL"),
-    ] {
-        if !part.is_empty() {
-            refuse(part, what);
-        }
-    }
-}
-
-fn validate_webhook_service(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(service, path, "name", errors);
-    require(service, path, "namespace", errors);
-    let port = number(service, "port").unwrap_or(443);
-    for error in names::port_number(port) {
-        errors.push(Error::invalid(
-            &path.child("port"),
-            &port.into(),
-            &format!("port is not valid: {error}"),
-        ));
-    }
-    let Some(url_path) = service.get("path").and_then(Value::as_str) else {
-        return;
-    };
-    let at = path.child("path");
-    if url_path == "/" || url_path.is_empty() {
-        return;
-    }
-    if url_path == "//" {
-        errors.push(Error::invalid_str(&at, url_path, "segment[0] may not be empty"));
-        return;
-    }
-    if !url_path.starts_with('/') {
-        errors.push(Error::invalid_str(&at, url_path, "must start with a '/'"));
-    }
-    // Upstream takes the first character for a slash, whatever it is.
-    let mut characters = url_path.chars();
-    characters.next();
-    let stripped = characters.as_str();
-    let stripped = stripped.strip_suffix('/').unwrap_or(stripped);
-    for (index, segment) in stripped.split('/').enumerate() {
-        if segment.is_empty() {
-            errors.push(Error::invalid_str(
-                &at,
-                url_path,
-                &format!("segment[{index}] may not be empty"),
-            ));
-            continue;
-        }
-        for error in names::dns1123_subdomain(segment) {
-            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {error}")));
-        }
     }
 }
 
