@@ -5,8 +5,8 @@ use std::future::Future;
 use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use actix_rt::{Arbiter, ArbiterHandle};
 
@@ -46,7 +46,10 @@ impl Arbiters {
     }
 
     /// The arbiter for an actor.
-    pub(crate) fn place(&self, placement: Placement, instance: &str) -> ArbiterHandle {
+    ///
+    /// # Errors
+    /// If the actor is to have a thread of its own and that cannot be started.
+    pub(crate) fn place(&self, placement: Placement, instance: &str) -> io::Result<ArbiterHandle> {
         let number = match placement {
             Placement::RoundRobin => self.next.fetch_add(1, Ordering::Relaxed),
             Placement::ByInstance => {
@@ -54,16 +57,24 @@ impl Arbiters {
                 instance.hash(&mut hasher);
                 usize::try_from(hasher.finish() >> 32).unwrap_or_default()
             }
+            Placement::OwnThread => {
+                let arbiter = Arbiter::try_new()?;
+                let handle = arbiter.handle();
+                self.threads().push(arbiter);
+                return Ok(handle);
+            }
         };
-        self.handles
-            .get(number % self.handles.len())
-            .expect("there is at least one arbiter")
-            .clone()
+        let handle = self.handles.get(number % self.handles.len());
+        Ok(handle.expect("there is at least one arbiter").clone())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<Arbiter>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops the threads and waits until they are gone. What still runs on them is dropped.
     pub(crate) fn stop_blocking(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let threads = std::mem::take(&mut *self.threads());
         for arbiter in &threads {
             arbiter.stop();
         }

@@ -36,6 +36,9 @@ pub enum SpawnError {
     /// The system is shutting down.
     #[error("the actor system is shutting down")]
     ShuttingDown,
+    /// The thread that the actor was to have cannot be started.
+    #[error("a thread for the actor cannot be started: {0}")]
+    Thread(String),
 }
 
 /// Tasks and actors that did not end at shutdown; empty if all is well.
@@ -177,6 +180,7 @@ impl ActorSystem {
             .ok_or(SpawnError::NotInTopology(A::KIND))?;
         let instance = instance.into();
         let arbiter = inner.arbiters.place(entry.placement, &instance);
+        let arbiter = arbiter.map_err(|error| SpawnError::Thread(error.to_string()))?;
         let edges = inner.edges.iter().find(|edges| edges.kind() == A::KIND);
         let edges = edges.map_or_else(|| Arc::new(Edges::new(entry)), Arc::clone);
         let vitals = Arc::new(Vitals::new(entry, edges, instance, inner.clock.clone()));

@@ -79,6 +79,8 @@ pub enum Placement {
     RoundRobin,
     /// By the instance's name, so that the actors of one resource share a thread.
     ByInstance,
+    /// A thread of its own: its turns may wait for a disk, which holds up nobody else.
+    OwnThread,
 }
 
 /// A note that an actor gets again and again.
@@ -312,6 +314,7 @@ impl TopologyRow {
         let placement = match self.placement {
             Placement::RoundRobin => "round robin",
             Placement::ByInstance => "by instance",
+            Placement::OwnThread => "a thread of its own",
         };
         format!(
             "| `{}` | {} | `{}` | {} | {} | {} | {} | {} ({}) | {} | {} | {} |",
@@ -460,7 +463,7 @@ pub static TABLE: &[TopologyRow] = &[
         noted_by: &[],
         timers: &[],
         restart: FIVE_A_MINUTE,
-        placement: Placement::ByInstance,
+        placement: Placement::OwnThread,
         purpose: "the audit events that are not stored yet",
     },
 ];

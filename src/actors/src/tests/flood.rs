@@ -88,3 +88,20 @@ fn a_stream_waits_for_a_permit_and_loses_nothing() {
         assert_eq!(worker.ask(Count()).await, Ok(1001));
     });
 }
+
+#[test]
+fn an_actor_on_a_thread_of_its_own_holds_up_no_other() {
+    run(worker::on_own_threads(), |kit| async move {
+        let (_waits, waiting) = worker::spawn(&kit, "waits");
+        let (_works, working) = worker::spawn(&kit, "works");
+        let (begun, has_begun) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        waiting.tell(Block(begun, released)).expect("a permit is free");
+        eventually("the blocking turn has begun", || has_begun.try_recv().is_ok()).await;
+
+        assert_eq!(working.ask(Count()).await, Ok(1));
+        assert!(waiting.snapshot().busy_seconds.is_some());
+        drop(release);
+        assert_eq!(waiting.ask(Count()).await, Ok(1));
+    });
+}

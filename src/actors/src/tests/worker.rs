@@ -23,6 +23,16 @@ static TABLE: &[TopologyRow] = &[
     entry(crate::testkit::PROBE),
 ];
 
+static ON_OWN_THREADS: &[TopologyRow] = &[TopologyRow {
+    placement: Placement::OwnThread,
+    ..entry(WORKER)
+}];
+
+/// A table in which each worker has a thread of its own.
+pub(crate) fn on_own_threads() -> Topology {
+    Topology::new(ON_OWN_THREADS).expect("the table is sound")
+}
+
 /// The worker's table.
 pub(crate) fn topology() -> Topology {
     Topology::new(TABLE).expect("the table is sound")
