@@ -104,35 +104,54 @@ impl PathElement {
         match self {
             Self::Field(name) => ["f:", name].concat(),
             Self::Index(place) => format!("i:{place}"),
-            Self::Value(literal) => format!("v:{}", escaped(&literal.0)),
+            Self::Value(literal) => {
+                let mut text = String::from("v:");
+                escape_into(&literal.0, &mut text);
+                text
+            }
             Self::Key(keys) => {
-                let mut text = String::from("k:{");
-                for (number, (name, literal)) in keys.iter().enumerate() {
-                    let comma = if number == 0 { "" } else { "," };
-                    let name = escaped(&Value::from(name.as_str()));
-                    text.push_str(&format!("{comma}{name}:{}", escaped(&literal.0)));
+                let mut text = String::with_capacity(64);
+                text.push_str("k:");
+                let mut separator = '{';
+                for (name, literal) in keys {
+                    text.push(separator);
+                    escape_str_into(name, &mut text);
+                    text.push(':');
+                    escape_into(&literal.0, &mut text);
+                    separator = ',';
                 }
-                text.push('}');
+                text.push_str(if keys.is_empty() { "{}" } else { "}" });
                 text
             }
         }
     }
 }
 
-/// JSON as Go writes it, safe to stand in HTML: these characters and line ends occur in texts only.
-fn escaped(value: &Value) -> String {
-    let json = value.to_string();
-    if !json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return json;
+/// Appends JSON as Go writes it, safe to stand in HTML: the characters that are escaped for that occur in texts only.
+fn escape_into(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => escape_str_into(text, out),
+        other => push_escaped(&other.to_string(), out),
     }
-    let mut safe = String::with_capacity(json.len() + 16);
+}
+
+fn escape_str_into(text: &str, out: &mut String) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !b"\"\\<>&".contains(&byte);
+    if !text.bytes().all(is_plain) {
+        return push_escaped(&Value::from(text).to_string(), out);
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+}
+
+fn push_escaped(json: &str, out: &mut String) {
     for character in json.chars() {
         match character {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
-            other => safe.push(other),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            other => out.push(other),
         }
     }
-    safe
 }
 
 /// The form that messages show: `.spec`, `[name="a"]`, `[="a"]`, `[3]`.

@@ -19,6 +19,14 @@ pub(super) struct SetEntry {
 }
 
 impl SetEntry {
+    /// The path itself and nothing below it.
+    pub(super) fn member() -> Self {
+        Self {
+            is_member: true,
+            below: FieldSet::default(),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
     }
@@ -32,6 +40,15 @@ impl SetEntry {
 }
 
 impl FieldSet {
+    /// A set of entries that are sorted by their elements; no element comes twice and no entry is empty.
+    pub(super) fn of_sorted(entries: Vec<(PathElement, SetEntry)>) -> Self {
+        debug_assert!(
+            entries.is_sorted_by(|(one, _), (other, _)| one < other),
+            "they are sorted"
+        );
+        Self(entries)
+    }
+
     /// Reads `FieldsV1`; `None` if it is malformed.
     pub fn decode(fields: &Value) -> Option<Self> {
         let fields = fields.as_object()?;
@@ -66,14 +83,12 @@ impl FieldSet {
     }
 
     fn encoded(&self, with_itself: bool) -> Object {
-        let mut fields = Object::new();
-        if with_itself && !self.is_empty() {
-            fields.insert(".".into(), Value::Object(Object::new()));
-        }
-        for (element, entry) in &self.0 {
-            fields.insert(element.encoded(), Value::Object(entry.below.encoded(entry.is_member)));
-        }
-        fields
+        let itself = (with_itself && !self.is_empty()).then(|| (".".to_owned(), Value::Object(Object::new())));
+        let below = |(element, entry): &(PathElement, SetEntry)| {
+            let below = entry.below.encoded(entry.is_member);
+            (element.encoded(), Value::Object(below))
+        };
+        itself.into_iter().chain(self.0.iter().map(below)).collect()
     }
 
     /// True if the set has no path.

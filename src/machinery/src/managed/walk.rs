@@ -55,14 +55,36 @@ fn indexed<'v>(node: SchemaNode<'_>, atom: Atom<'_>, items: &'v [Value]) -> BTre
     index
 }
 
-fn index_of<'v>(
-    node: SchemaNode<'_>,
-    atom: Atom<'_>,
-    value: Option<&'v Value>,
-) -> BTreeMap<PathElement, Vec<&'v Value>> {
+fn index_of<'v>(node: SchemaNode<'_>, atom: Atom<'_>, value: &'v Value) -> BTreeMap<PathElement, Vec<&'v Value>> {
     match value {
-        Some(Value::Array(items)) => indexed(node, atom, items),
+        Value::Array(items) => indexed(node, atom, items),
         _ => BTreeMap::new(),
+    }
+}
+
+/// All paths at and below a value that has nothing to be compared with. What is below items of one element is left out.
+fn whole(node: SchemaNode<'_>, value: &Value) -> SetEntry {
+    let atom = node.atom(Some(value));
+    let below = match (atom, value) {
+        (Atom::Map, Value::Object(fields)) => {
+            let entry = |(name, value): (&String, &Value)| {
+                let child = node.field(name).0;
+                (PathElement::Field(name.clone()), whole(child, value))
+            };
+            fields.iter().map(entry).collect()
+        }
+        (Atom::Set | Atom::Keyed(_), Value::Array(items)) => {
+            let entry = |(element, same): (PathElement, Vec<&Value>)| match same.as_slice() {
+                [item] => (element, whole(node.item(), item)),
+                _ => (element, SetEntry::member()),
+            };
+            indexed(node, atom, items).into_iter().map(entry).collect()
+        }
+        _ => Vec::new(),
+    };
+    SetEntry {
+        is_member: true,
+        below: FieldSet::of_sorted(below),
     }
 }
 
@@ -110,23 +132,19 @@ struct Differences {
 impl Differences {
     fn between(node: SchemaNode<'_>, old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut differences = Self::default();
-        if old == new {
-            return differences;
-        }
-        let (before, after) = (node.atom(old), node.atom(new));
-        if let (Some(_), Some(_)) = (old, new)
-            && before != after
-        {
-            // A deduced value that became another sort of thing is gone, and another one has come.
-            differences.parts(node, before, old, new);
-        }
-        let atom = if new.is_none() { before } else { after };
-        let is_leaf = differences.parts(node, atom, old, new);
         match (old, new) {
-            _ if is_leaf => {}
-            (None, _) => differences.added.is_member = true,
-            (_, None) => differences.removed.is_member = true,
-            _ => {}
+            (None, None) => {}
+            (None, Some(new)) => differences.added = whole(node, new),
+            (Some(old), None) => differences.removed = whole(node, old),
+            (Some(old), Some(new)) if old == new => {}
+            (Some(old), Some(new)) => {
+                let (before, after) = (node.atom(Some(old)), node.atom(Some(new)));
+                if before != after {
+                    // A deduced value that became another sort of thing is gone, and another one has come.
+                    differences.parts(node, before, old, new);
+                }
+                differences.parts(node, after, old, new);
+            }
         }
         differences
     }
@@ -143,46 +161,33 @@ impl Differences {
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (None, _) => self.added.is_member = true,
-            (_, None) => self.removed.is_member = true,
-            (Some(old), Some(new)) => self.modified.is_member |= old != new,
-        }
-    }
-
-    /// Compares what a value is made of; true if it is a leaf.
-    fn parts(&mut self, node: SchemaNode<'_>, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
+    /// Compares what two values are made of.
+    fn parts(&mut self, node: SchemaNode<'_>, atom: Atom<'_>, old: &Value, new: &Value) {
         match atom {
             Atom::Map => {
-                let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+                let (before, after) = (old.as_object(), new.as_object());
                 if before.is_none_or(|fields| fields.is_empty()) && after.is_none_or(|fields| fields.is_empty()) {
-                    self.leaf(old, new);
-                    return true;
+                    self.modified.is_member |= old != new;
+                    return;
                 }
                 let (before, after) = (before.into_iter().flatten(), after.into_iter().flatten());
                 for (name, old, new) in side_by_side(before, after) {
                     let below = Self::between(node.field(name).0, old, new);
                     self.put(|| PathElement::Field(name.clone()), below);
                 }
-                false
             }
             Atom::Set | Atom::Keyed(_) => {
-                let items = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
+                let items = |value: &Value| value.as_array().map_or(0, Vec::len);
                 if items(old) == 0 && items(new) == 0 {
-                    self.leaf(old, new);
-                    return true;
+                    self.modified.is_member |= old != new;
+                    return;
                 }
                 for (element, old, new) in side_by_side(index_of(node, atom, old), index_of(node, atom, new)) {
                     let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
                     self.put(|| element.clone(), Self::of_items(node.item(), &old, &new));
                 }
-                false
             }
-            Atom::Scalar | Atom::Atomic => {
-                self.leaf(old, new);
-                true
-            }
+            Atom::Scalar | Atom::Atomic => self.modified.is_member |= old != new,
         }
     }
 
