@@ -164,9 +164,7 @@ impl StoreFollower {
         let wanted = some
             .map_err(|_| StorageError::Unavailable("the store is not followed".to_owned()))?
             .clone();
-        self.routes = Arc::new(Routes::new(
-            wanted.values().map(|registration| registration.info.clone()),
-        ));
+        self.routes = Arc::new(Routes::new(wanted.values().map(Registration::route)));
         let now = self.source.store.read_index().await?;
         // Never back behind what readers have seen, also after this task was started anew.
         let seen = self.source.shared.revision();
@@ -211,16 +209,12 @@ impl StoreFollower {
                     .is_none_or(|followed| followed.epoch != Some(registration.epoch))
             })
             .collect();
-        self.routes = Arc::new(Routes::new(
-            wanted.values().map(|registration| registration.info.clone()),
-        ));
+        self.routes = Arc::new(Routes::new(wanted.values().map(Registration::route)));
         if behind.is_empty() {
             return Ok(());
         }
         // What the other caches have is not read again.
-        let routes = Arc::new(Routes::new(
-            behind.iter().map(|(_, registration)| registration.info.clone()),
-        ));
+        let routes = Arc::new(Routes::new(behind.iter().map(|(_, registration)| registration.route())));
         let mut all = if behind.len() >= LOAD_ALL_AT {
             let prefix = &self.source.options.objects_prefix;
             Some(self.load(&routes, prefix, position).await?)

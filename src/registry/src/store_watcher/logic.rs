@@ -10,26 +10,32 @@ use crate::{
     item::Item,
     stored::{self, ItemError},
     unreadable::UnreadableValue,
-    watch_cache::{CacheChange, ItemIndex},
+    watch_cache::{CacheChange, ItemIndex, SharedItems},
 };
 
 /// Resources by storage prefix.
 #[derive(Clone, Default)]
 pub(super) struct Routes {
-    by_prefix: HashMap<Arc<str>, Arc<ResourceDefinition>>,
+    by_prefix: HashMap<Arc<str>, Route>,
+}
+
+/// A resource, and the items that it shares with its writers.
+#[derive(Clone)]
+pub(super) struct Route {
+    pub(super) info: Arc<ResourceDefinition>,
+    pub(super) items: Arc<SharedItems>,
 }
 
 impl Routes {
-    pub(super) fn new(resources: impl IntoIterator<Item = Arc<ResourceDefinition>>) -> Self {
-        let by_prefix = resources
-            .into_iter()
-            .map(|info| (info.storage_prefix.clone(), info))
-            .collect();
-        Self { by_prefix }
+    pub(super) fn new(routes: impl IntoIterator<Item = Route>) -> Self {
+        let routes = routes.into_iter();
+        Self {
+            by_prefix: routes.map(|route| (route.info.storage_prefix.clone(), route)).collect(),
+        }
     }
 
     /// The resource with the longest prefix of whole segments of `key`.
-    pub(super) fn find(&self, key: &str) -> Option<&Arc<ResourceDefinition>> {
+    pub(super) fn find(&self, key: &str) -> Option<&Route> {
         let mut rest = key;
         while let Some((shorter, _)) = rest.rsplit_once('/') {
             if let Some(info) = self.by_prefix.get(shorter) {
@@ -60,12 +66,13 @@ pub(super) struct PrefixChanges {
 pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<PrefixChanges> {
     let mut parts: Vec<PrefixChanges> = Vec::new();
     for event in events {
-        let Some(info) = routes.find(key_of(event)) else {
+        let Some(route) = routes.find(key_of(event)) else {
             continue;
         };
-        let Some(change) = decode_event(info, event) else {
+        let Some(change) = decode_event(route, event) else {
             continue;
         };
+        let info = &route.info;
         let part = match parts.iter_mut().find(|part| part.prefix == info.storage_prefix) {
             Some(part) => part,
             None => {
@@ -95,7 +102,7 @@ fn revision_of(event: &StoreEvent) -> Revision {
     }
 }
 
-fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<CacheChange> {
+fn decode_event(Route { info, items }: &Route, event: &StoreEvent) -> Option<CacheChange> {
     let revision = revision_of(event);
     if let StoreEvent::Put { entry, previous } = event {
         let kind = if previous.is_some() {
@@ -103,8 +110,9 @@ fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<CacheCh
         } else {
             EventKind::Added
         };
-        return match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
-            Ok(item) => Some(CacheChange::Put(Arc::new(item))),
+        let make = || Item::from_stored_as(kind, info, &entry.key, &entry.value, revision);
+        return match items.take_or_make(info, (&entry.key, revision), make) {
+            Ok(item) => Some(CacheChange::Put(item)),
             Err(error) => unreadable(info, entry, &error).map(CacheChange::Unreadable),
         };
     }
@@ -118,7 +126,9 @@ pub(super) type Loaded = HashMap<Arc<str>, ItemIndex>;
 /// Decodes a page of a load into what is loaded so far.
 pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut Loaded) {
     for entry in entries {
-        let Some(info) = routes.find(&entry.key) else { continue };
+        let Some(Route { info, .. }) = routes.find(&entry.key) else {
+            continue;
+        };
         let item = Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision);
         let item = item.map_err(|error| unreadable(info, entry, &error));
         if matches!(item, Err(None)) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use trireme_actors::Message;
 
+use super::logic::Route;
 use crate::{definition::ResourceDefinition, watch_cache::Feed};
 
 /// A resource and the cache to fill with it.
@@ -13,6 +14,16 @@ pub(super) struct Registration {
     pub(super) feed: Feed,
     /// Grows with each (re)load that is wanted.
     pub(super) epoch: u64,
+}
+
+impl Registration {
+    /// The way of the resource's entries.
+    pub(super) fn route(&self) -> Route {
+        Route {
+            info: Arc::clone(&self.info),
+            items: Arc::clone(self.feed.items()),
+        }
+    }
 }
 
 /// From now on the caches are to be loaded and kept up to date.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::json;
 use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
 
-use super::logic::{Backoff, Loaded, Routes, into_turns, load_entries, route_events};
+use super::logic::{Backoff, Loaded, Route, Routes, into_turns, load_entries, route_events};
 use crate::{
     definition::ResourceDefinition,
     encode,
@@ -20,12 +20,19 @@ fn at(prefix: &str, info: ResourceDefinition) -> Arc<ResourceDefinition> {
 }
 
 fn routes() -> Routes {
-    Routes::new([
+    routes_of([
         Arc::new(pods()),
         Arc::new(nodes()),
         at("/registry/services/specs", configmaps()),
         at("/registry/a/b", pods()),
     ])
+}
+
+fn routes_of<const N: usize>(resources: [Arc<ResourceDefinition>; N]) -> Routes {
+    Routes::new(resources.map(|info| Route {
+        info,
+        items: Arc::default(),
+    }))
 }
 
 fn entry(key: &str, value: &[u8], revision: Revision) -> KeyValue {
@@ -45,7 +52,7 @@ fn pod(name: &str, revision: Revision) -> KeyValue {
 #[test]
 fn a_key_belongs_to_the_longest_prefix_of_whole_segments() {
     let routes = routes();
-    let found = |key| routes.find(key).map(|info| info.storage_prefix.to_string());
+    let found = |key| routes.find(key).map(|route| route.info.storage_prefix.to_string());
     assert_eq!(found("/registry/pods/ns/a").as_deref(), Some("/registry/pods"));
     assert_eq!(found("/registry/nodes/a").as_deref(), Some("/registry/nodes"));
     assert_eq!(
@@ -139,7 +146,7 @@ fn a_load_goes_on_where_there_can_be_keys_of_a_resource() {
 #[test]
 fn a_decoder_that_panics_cannot_read_the_value() {
     let widgets = Arc::new(widgets_that_panic());
-    let routes = Routes::new([widgets]);
+    let routes = routes_of([widgets]);
     let value = br#"{"apiVersion":"example.com/v1alpha1","kind":"Widget","metadata":{"name":"w","namespace":"ns"},"oldSpec":{}}"#;
     let broken = StoreEvent::Put {
         entry: entry("/registry/widgets/ns/w", value, 3),

@@ -22,6 +22,7 @@ use super::{
     index::ItemIndex,
     logic::{CacheChange, CacheSnapshot},
     messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
+    shared_items::SharedItems,
     topics::Topic,
 };
 use crate::definition::ResourceDefinition;
@@ -39,6 +40,7 @@ pub(crate) struct PublishedCache {
     dispatched: AtomicI64,
     delivered_sequence: AtomicU64,
     lives: AtomicU64,
+    items: Arc<SharedItems>,
 }
 
 impl PublishedCache {
@@ -49,6 +51,7 @@ impl PublishedCache {
             dispatched: AtomicI64::new(NOT_LOADED),
             delivered_sequence: AtomicU64::new(0),
             lives: AtomicU64::new(0),
+            items: Arc::default(),
         }
     }
 
@@ -150,6 +153,11 @@ impl WatchCacheHandle {
         self.published.snapshot()
     }
 
+    /// The items that the writers of the resource share with the follower of the store.
+    pub(crate) fn items(&self) -> &Arc<SharedItems> {
+        &self.published.items
+    }
+
     /// The revision up to which the cache has applied its changes and published them to its topics.
     pub(crate) fn applied_revision(&self) -> Revision {
         *self.published.applied.borrow()
@@ -203,6 +211,11 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// The items that the follower of the store shares with the writers of the resource.
+    pub(crate) fn items(&self) -> &Arc<SharedItems> {
+        &self.published.items
+    }
+
     /// Reports whether both fill one cache.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.published, &other.published)

@@ -17,6 +17,7 @@ mod index;
 mod log;
 mod logic;
 mod messages;
+mod shared_items;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -27,4 +28,5 @@ pub(crate) use handle::{Feed, OwnedWatchCache, ReloadFn};
 pub(crate) use index::{FieldValue, IndexHints, ItemIndex, KeyRange};
 pub(crate) use logic::{CacheChange, CacheSnapshot};
 pub(crate) use messages::Subscription;
+pub(crate) use shared_items::SharedItems;
 pub(crate) use topics::Topic;

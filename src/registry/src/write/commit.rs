@@ -93,6 +93,8 @@ impl Writer {
         let converted = converted.map_err(PutError::NotWritten)?;
         let object = converted.as_ref().unwrap_or(object);
         let bytes = stored::at_rest(&self.info, object).map_err(|e| PutError::NotWritten(ApiError::internal(e)))?;
+        let items = self.reader.cache().items();
+        let _expected = items.expect();
         let mut written = self.put_bytes(key, &bytes, compare, fence).await?;
         if matches!(written, Err(StorageError::LeaseNotFound)) {
             // The lease was shared, and has ended since; the next one is new.
@@ -106,13 +108,13 @@ impl Writer {
                 } else {
                     EventKind::Modified
                 };
-                let item = match self.info.storage_media_type {
+                let make = || match self.info.storage_media_type {
                     StorageMediaType::Json => Item::from_encoded(kind, &self.info, key, object, &bytes, revision),
                     StorageMediaType::Protobuf => Item::from_stored_as(kind, &self.info, key, &bytes, revision),
                 };
-                Ok(PutResult::Committed(Arc::new(
-                    item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?,
-                )))
+                let item = items.take_or_make(&self.info, (key, revision), make);
+                let item = item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?;
+                Ok(PutResult::Committed(item))
             }
             WriteOutcome::Conflict(current) => Ok(PutResult::Conflict(current)),
         }
