@@ -1,8 +1,11 @@
 //! Warnings on what a pod or a template asks for (`pkg/api/pod/warnings.go`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::{field::Path, go_text::quote, names};
 
 use super::{
@@ -65,6 +68,8 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
 ];
+/// Resources that are measured in bytes.
+const IN_BYTES: [&str; 2] = ["memory", "ephemeral-storage"];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
@@ -99,11 +104,13 @@ pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
             ));
         }
     }
-    warn_of_fractions(spec, "overhead", &spec_path, &mut warnings);
+    for name in IN_BYTES {
+        warn_of_fraction(spec, "overhead", name, &Path::new(&spec_path), &mut warnings);
+    }
     warnings.extend(annotations::warning_of_pod(metadata, spec, &prefix));
     visit_containers(spec, &Path::new(&spec_path), |container, at| {
         warnings.extend(annotations::warnings_of_container(metadata, spec, container, &prefix));
-        warn_of_container(container, &at.to_string(), &mut warnings);
+        warn_of_container(container, at, &mut warnings);
     });
     warn_of_ports(spec, &spec_path, &mut warnings);
     if spec
@@ -234,35 +241,28 @@ fn warn_of_repeats(spec: &Value, list: &str, field: &str, path: &str, warnings: 
 }
 
 /// Bytes cannot be split.
-fn warn_of_fractions(owner: &Value, list: &str, path: &str, warnings: &mut Vec<String>) {
-    for name in ["memory", "ephemeral-storage"] {
-        let amount = owner.get(list).and_then(|amounts| amounts.get(name));
-        if let Some(amount) = amount.filter(|amount| quantity(amount).milli_value() % 1000 != 0) {
-            let amount = amount.as_str().unwrap_or_default();
-            warnings.push(format!(
-                "{path}.{list}[{name}]: fractional byte value \"{amount}\" is invalid, must be an integer"
-            ));
-        }
+fn warn_of_fraction(owner: &Value, list: &str, name: &str, path: &Path<'_>, warnings: &mut Vec<String>) {
+    let amount = owner.get(list).and_then(|amounts| amounts.get(name));
+    if let Some(amount) = amount.filter(|amount| quantity(amount).milli_value() % 1000 != 0) {
+        let amount = amount.as_str().unwrap_or_default();
+        warnings.push(format!(
+            "{path}.{list}[{name}]: fractional byte value \"{amount}\" is invalid, must be an integer"
+        ));
     }
 }
 
-fn warn_of_container(container: &Value, path: &str, warnings: &mut Vec<String>) {
-    let none = Value::Null;
-    let resources = container.get("resources").unwrap_or(&none);
-    let at = format!("{path}.resources");
-    for name in ["memory", "ephemeral-storage"] {
-        for list in ["limits", "requests"] {
-            let only =
-                |list: &str| json!({ list: { name: resources.get(list).and_then(|amounts| amounts.get(name)) } });
-            warn_of_fractions(&only(list), list, &at, warnings);
+fn warn_of_container(container: &Value, path: &Path<'_>, warnings: &mut Vec<String>) {
+    if let Some(resources) = container.get("resources") {
+        for name in IN_BYTES {
+            for list in ["limits", "requests"] {
+                warn_of_fraction(resources, list, name, &path.child("resources"), warnings);
+            }
         }
     }
     let mut seen = BTreeSet::new();
     for (index, variable) in items(container, "env").iter().enumerate() {
-        let (name, value) = (text(variable, "name"), text(variable, "value"));
-        let reference = format!("$({name})");
-        let extends = variable.get("valueFrom").is_none() && value != reference && value.contains(&reference);
-        if !seen.insert(name) && !extends {
+        let name = text(variable, "name");
+        if !seen.insert(name) && !extends(variable, name) {
             warnings.push(format!(
                 "{path}.env[{index}]: hides previous definition of \"{name}\", which may be dropped when using apply"
             ));
@@ -270,11 +270,26 @@ fn warn_of_container(container: &Value, path: &str, warnings: &mut Vec<String>) 
     }
 }
 
+/// True if a variable refers to the earlier one of its name.
+fn extends(variable: &Value, name: &str) -> bool {
+    let (value, reference) = (text(variable, "value"), format!("$({name})"));
+    variable.get("valueFrom").is_none() && value != reference && value.contains(&reference)
+}
+
 /// A port of a container and where it is declared.
 struct Declared<'a> {
-    at: String,
+    list: &'static str,
+    container: usize,
+    index: usize,
     host_ip: &'a str,
     host_port: i64,
+}
+
+/// The place below the spec.
+impl fmt::Display for Declared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}].ports[{}]", self.list, self.container, self.index)
+    }
 }
 
 /// Ports that are declared twice, in one container or in several.
@@ -284,16 +299,17 @@ fn warn_of_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
         for (container, declared) in items(spec, list).iter().enumerate() {
             for (index, port) in items(declared, "ports").iter().enumerate() {
                 let new = Declared {
-                    at: format!("{path}.{list}[{container}].ports[{index}]"),
+                    list,
+                    container,
+                    index,
                     host_ip: text(port, "hostIP"),
                     host_port: number(port, "hostPort").unwrap_or(0),
                 };
                 let (number, protocol) = (number(port, "containerPort").unwrap_or(0), text(port, "protocol"));
                 if !new.host_ip.is_empty() && new.host_port == 0 {
                     warnings.push(format!(
-                        "{}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} \
+                        "{path}.{new}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} \
                          Protocol:{protocol} HostIP:{}}}",
-                        new.at,
                         text(port, "name"),
                         new.host_ip
                     ));
@@ -301,7 +317,7 @@ fn warn_of_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
                 let others = all.entry((number, protocol)).or_default();
                 warnings.extend(others.iter().filter_map(|other| {
                     let how = clash(&new, other)?;
-                    Some(format!("{}: {how} port definition with {}", new.at, other.at))
+                    Some(format!("{path}.{new}: {how} port definition with {path}.{other}"))
                 }));
                 others.push(new);
             }
