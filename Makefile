@@ -48,7 +48,7 @@ test:
 	FUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)
 
 # Each fuzz target for FUZZ_SECONDS, with other random numbers each time: make fuzz FUZZ_SECONDS=600.
-FUZZ_SECONDS ?= 45
+FUZZ_SECONDS ?= 15
 fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)
 
