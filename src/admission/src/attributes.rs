@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, json};
 use trireme_registry::{Attributes, Operation, WriteRequest};
 
 /// Reports whether the write is an operation on the resource itself, not on a subresource of it.
@@ -36,14 +36,14 @@ pub(crate) fn name_in_refusals(attributes: &Attributes) -> &str {
 
 /// The texts of a list of references to objects by `name`.
 pub(crate) fn names<'v>(object: &'v Value, pointer: &str) -> Vec<&'v str> {
-    let list = object.pointer(pointer).and_then(Value::as_array);
+    let list = json::at(object, pointer).and_then(Value::as_array);
     let items = list.into_iter().flatten();
     items.filter_map(|item| item.get("name")?.as_str()).collect()
 }
 
 /// Reports whether an object is being deleted.
 pub(crate) fn is_terminating(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
+    json::at(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// The value of an annotation.

@@ -2,7 +2,7 @@
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, json};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::object_lookup::ObjectLookup;
@@ -24,7 +24,7 @@ impl PodTopologyLabels {
         let Some(object) = attributes.object.as_ref() else {
             return Ok(());
         };
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| json::at(object, pointer).and_then(Value::as_str).unwrap_or_default();
         let node = match attributes.subresource.name() {
             "binding" if text("/target/kind") != "Node" => "",
             "binding" => text("/target/name"),

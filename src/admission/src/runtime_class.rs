@@ -3,7 +3,7 @@
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Map, Value};
-use trireme_machinery::{ApiError, go_text::quote, quantity::Quantity};
+use trireme_machinery::{ApiError, go_text::quote, json, quantity::Quantity};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
@@ -66,7 +66,10 @@ impl RuntimeClass {
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let class = self.class(attributes).await?;
-        let own = attributes.object.as_ref().and_then(|pod| pod.pointer("/spec/overhead"));
+        let own = attributes
+            .object
+            .as_ref()
+            .and_then(|pod| json::at(pod, "/spec/overhead"));
         let given = class.as_ref().and_then(|class| class.get("overhead"));
         match (given, own) {
             (None, Some(_)) => Err(forbidden(attributes, OWN_OVERHEAD)),

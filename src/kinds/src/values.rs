@@ -1,20 +1,11 @@
 //! Short ways to read the parts of an object; absent parts read as empty.
 
 use serde_json::{Map, Value};
+pub(crate) use trireme_machinery::json::at;
 
 /// A text field of a struct; empty if it is absent.
 pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or("")
-}
-
-/// The value at a JSON pointer: as [`Value::pointer`], which makes a copy of each name on the way.
-pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
-    let mut names = pointer.split('/').skip(1);
-    names.try_fold(value, |value, name| match value {
-        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        fields if name.contains('~') => fields.get(name.replace("~1", "/").replace("~0", "~")),
-        fields => fields.get(name),
-    })
 }
 
 /// The text at a JSON pointer; empty if it is absent.

@@ -139,7 +139,7 @@ impl Item {
 
 /// The labels of an object, sorted by key.
 fn labels_of(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = json::at(object, "/metadata/labels").and_then(Value::as_object);
     let labels = labels.into_iter().flatten();
     let mut labels: Vec<(Box<str>, Box<str>)> = labels
         .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))

@@ -4,7 +4,7 @@
 //! Where a [`Converter`](crate::Converter) converts, [`in_version`] is called first, with everything that is at hand; the
 //! other functions show such items as they are.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -103,6 +103,20 @@ pub(crate) fn from_written(info: &ResourceDefinition, version: &ServedVersion, o
     if !info.is_written_as_requested() {
         from_stored(info, version, object);
     }
+}
+
+/// The same, without a copy where nothing changes.
+pub(crate) fn served_of_written<'o>(
+    info: &ResourceDefinition,
+    version: &ServedVersion,
+    object: &'o Value,
+) -> Cow<'o, Value> {
+    if info.written_version(version).group_version == version.group_version {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    from_written(info, version, &mut object);
+    Cow::Owned(object)
 }
 
 /// The other way round: an object of a client in the version in which it is written.

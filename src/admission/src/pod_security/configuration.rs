@@ -8,7 +8,7 @@ use trireme_machinery::{
     configuration::{ConfigErrors, ConfigFields},
     field::{Error, ErrorList, Path},
     go_text::{aggregate_errors, quote},
-    names,
+    json, names,
 };
 
 use super::policy::{LevelVersion, PREFIX, PodSecurityPolicy, PolicyLevel, PolicyVersion};
@@ -73,7 +73,7 @@ impl PodSecurityConfiguration {
 
     /// Reports whether a pod or a template is of a runtime class that is exempt.
     pub(super) fn has_exempt_runtime_class(&self, pod: &Value) -> bool {
-        let class = pod.pointer("/spec/runtimeClassName").and_then(Value::as_str);
+        let class = json::at(pod, "/spec/runtimeClassName").and_then(Value::as_str);
         class.is_some_and(|class| self.runtime_classes.contains(class))
     }
 
@@ -82,7 +82,7 @@ impl PodSecurityConfiguration {
         if !self.namespaces.contains(name) || policy.is_fully_privileged() || *policy == self.defaults {
             return None;
         }
-        let labels = namespace.pointer("/metadata/labels");
+        let labels = json::at(namespace, "/metadata/labels");
         let has = |key: &str| labels.is_some_and(|labels| labels.get(format!("{PREFIX}{key}")).is_some());
         let modes = [
             ("enforce", policy.enforce),

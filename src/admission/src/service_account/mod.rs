@@ -6,7 +6,7 @@ mod token_volume;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
-use trireme_machinery::{ApiError, GroupResource};
+use trireme_machinery::{ApiError, GroupResource, json};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
@@ -106,7 +106,7 @@ impl ServiceAccount {
         let namespace = attributes.target.namespace.as_str();
         let pod = attributes.object.as_ref();
         let name = pod
-            .and_then(|pod| pod.pointer("/spec/serviceAccountName")?.as_str())
+            .and_then(|pod| json::at(pod, "/spec/serviceAccountName")?.as_str())
             .unwrap_or_default();
         if name.is_empty() {
             let why = format!("no service account specified for pod {namespace}/{}", attributes.name);

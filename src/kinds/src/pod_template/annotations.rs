@@ -91,7 +91,6 @@ fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorLi
 /// Validates a change of annotations, and the new ones by themselves (`ValidatePodSpecificAnnotationUpdates`).
 pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
-    let part = |pod: &Value, name: &str| pod.get(name).cloned().unwrap_or(Value::Null);
     let (is, was) = (
         new.get("metadata").unwrap_or(&none),
         old.get("metadata").unwrap_or(&none),
@@ -115,7 +114,7 @@ pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value,
             errors.push(Error::forbidden(&path.key(key), &format!("may not add {what}")));
         }
     }
-    validate_pod_specific_annotations(is, &part(new, "spec"), &path, errors);
+    validate_pod_specific_annotations(is, new.get("spec").unwrap_or(&none), &path, errors);
 }
 
 /// Annotations and fields that both name a profile must name the same.
@@ -271,7 +270,7 @@ pub(super) fn warnings_of_container(metadata: &Value, spec: &Value, container: &
 
 /// The same for the pod as a whole.
 pub(super) fn warning_of_pod(metadata: &Value, spec: &Value, path: &str) -> Option<String> {
-    let is_unset = spec.pointer("/securityContext/seccompProfile").is_none();
+    let is_unset = at(spec, "/securityContext/seccompProfile").is_none();
     let is_named = annotation(metadata, SECCOMP_OF_POD).is_some();
     (is_unset && is_named).then(|| {
         format!(

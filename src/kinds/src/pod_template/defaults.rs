@@ -116,14 +116,15 @@ fn mirror_service_account(spec: &mut Map<String, Value>) {
 
 /// An image whose tag may move is pulled always.
 fn default_pull_policy(owner: &mut Value, reference: &str, policy: &str) {
+    if !text(owner, policy).is_empty() {
+        return;
+    }
     let chosen = if image::may_move(text(owner, reference)) {
         "Always"
     } else {
         "IfNotPresent"
     };
-    if text(owner, policy).is_empty()
-        && let Some(fields) = owner.as_object_mut()
-    {
+    if let Some(fields) = owner.as_object_mut() {
         fields.insert(policy.into(), chosen.into());
     }
 }

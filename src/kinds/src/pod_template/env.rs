@@ -9,7 +9,7 @@ use trireme_machinery::{
 use super::check::{
     no_backsteps, non_reserved_path, push_invalid, require, require_valid, valid_if_set, visit_containers,
 };
-use crate::values::{items, text};
+use crate::values::{at, items, text};
 
 const ENV_FIELDS: [&str; 9] = [
     "metadata.name",
@@ -160,7 +160,7 @@ pub(super) fn validate_file_key_ref_volumes(spec: &Value, path: &Path<'_>, error
     visit_containers(spec, path, |container, path| {
         let list = path.child("env");
         for (index, variable) in items(container, "env").iter().enumerate() {
-            let Some(reference) = variable.pointer("/valueFrom/fileKeyRef") else {
+            let Some(reference) = at(variable, "/valueFrom/fileKeyRef") else {
                 continue;
             };
             let at = list.index(index);

@@ -13,9 +13,8 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     let host = format!(r"(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
     let component = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
     let digest = "sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}";
-    let whole = format!(
-        r"^{host}/(?<path>{component}(?:/{component})*)(?::(?<tag>[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}}))?(?:@(?<digest>{digest}))?$"
-    );
+    let whole =
+        format!(r"^{host}/{component}(?:/{component})*(?::[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}})?(?:@(?:{digest}))?$");
     Regex::new(&whole).expect("the expression is a constant")
 });
 
@@ -26,15 +25,20 @@ pub(super) fn may_move(image: &str) -> bool {
         return false;
     }
     let full = with_domain(image);
-    let Some(parts) = REFERENCE.captures(&full) else {
+    if !REFERENCE.is_match(&full) {
         return false;
+    }
+    // To have the groups of the expression found would take ten times as long.
+    let repository = full.split_once('/').map_or("", |(_, repository)| repository);
+    let (named, has_digest) = match repository.split_once('@') {
+        Some((named, _)) => (named, true),
+        None => (repository, false),
     };
-    let path_fits = parts.name("path").is_some_and(|path| path.len() <= LONGEST_PATH);
-    let moves = match parts.name("tag") {
-        Some(tag) => tag.as_str() == "latest",
-        None => parts.name("digest").is_none(),
+    let (path, moves) = match named.split_once(':') {
+        Some((path, tag)) => (path, tag == "latest"),
+        None => (named, !has_digest),
     };
-    path_fits && moves
+    path.len() <= LONGEST_PATH && moves
 }
 
 /// The reference with its registry and repository, which those of Docker Hub leave out.

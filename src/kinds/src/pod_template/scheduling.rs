@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 
 use super::check::{label_name, number, one_of_if_set, push_invalid};
-use crate::values::{entries, items, text};
+use crate::values::{at, entries, items, text};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -237,7 +237,7 @@ fn validate_match_label_keys_and_mismatch_label_keys(term: &Value, path: &Path<'
 
 /// Adds the requirements that label keys stand for, with the pod's own values, to the selectors of a new pod.
 pub(crate) fn apply_label_keys(pod: &mut Value) {
-    let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
+    let labels = at(pod, "/metadata/labels").cloned().unwrap_or_default();
     let Some(spec) = pod.get_mut("spec") else { return };
     let apply_all = |owner: Option<&mut Value>, pointer: &str| {
         let terms = owner.and_then(Value::as_array_mut).into_iter().flatten();

@@ -17,7 +17,7 @@ use super::{
     spec::Pod,
     windows,
 };
-use crate::values::{items, text};
+use crate::values::{at, items, text};
 
 const SYSCTL_MAX_LENGTH: usize = 253;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
@@ -40,7 +40,7 @@ pub(crate) struct Capabilities {
 impl Capabilities {
     /// The rights in a change of a pod or template whose spec was `old`.
     pub(crate) fn in_change_of(self, old: Option<&Value>) -> Self {
-        let policy = old.and_then(|spec| spec.pointer("/securityContext/seLinuxChangePolicy"));
+        let policy = old.and_then(|spec| at(spec, "/securityContext/seLinuxChangePolicy"));
         Self {
             any_selinux_change_policy: policy.is_some_and(|policy| !policy.is_null()),
             ..self

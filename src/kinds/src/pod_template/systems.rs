@@ -4,7 +4,7 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::check::visit_containers;
-use crate::values::text;
+use crate::values::{at, text};
 
 /// In the order in which Kubernetes looks; `true` if the field stands in the pod's security context.
 const NOT_FOR_WINDOWS: [(&str, bool); 15] = [
@@ -52,7 +52,7 @@ pub(super) fn validate_os(spec: &Value, path: &Path<'_>, errors: &mut ErrorList)
 /// As upstream's `validateLinux`.
 fn validate_linux(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let detail = "windows options cannot be set for a linux pod";
-    let has_options = |owner: &Value| owner.pointer("/securityContext/windowsOptions").is_some();
+    let has_options = |owner: &Value| at(owner, "/securityContext/windowsOptions").is_some();
     if has_options(spec) {
         errors.push(Error::forbidden(&path.child("securityContext.windowsOptions"), detail));
     }

@@ -16,7 +16,7 @@ use super::{
     sources::{source_path, validate_volume_source},
     spec::Volumes,
 };
-use crate::values::{items, text};
+use crate::values::{self, items, text};
 
 pub(super) const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
@@ -83,9 +83,7 @@ pub(super) fn validate_volumes<'a>(
         if errors.len() == before {
             volumes.insert(name, volume);
         }
-        if let Some(claim) = volume
-            .pointer("/persistentVolumeClaim/claimName")
-            .and_then(Value::as_str)
+        if let Some(claim) = values::at(volume, "/persistentVolumeClaim/claimName").and_then(Value::as_str)
             && made_claims.iter().any(|made| made == claim)
         {
             let detail = "must not reference a PVC that gets created for an ephemeral volume";

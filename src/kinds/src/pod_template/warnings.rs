@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     address_warnings::of_address,
-    values::{entries, items, text},
+    values::{at, entries, items, text},
     volumes::{claim_spec::claim_spec_warnings, deprecated_source_warnings},
 };
 
@@ -134,7 +134,7 @@ fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
         }
     }
     let none = Value::Null;
-    let affinity = spec.pointer("/affinity/nodeAffinity").unwrap_or(&none);
+    let affinity = at(spec, "/affinity/nodeAffinity").unwrap_or(&none);
     let path_of = |field: &str| format!("{path}.affinity.nodeAffinity.{field}");
     let required = affinity.get(REQUIRED).unwrap_or(&none);
     for (at, term) in items(required, "nodeSelectorTerms").iter().enumerate() {
@@ -339,7 +339,7 @@ fn clash(new: &Declared<'_>, other: &Declared<'_>) -> Option<&'static str> {
 
 /// A claim that is made for the pod is warned of as other claims are.
 fn warn_of_claim(volume: &Value, path: &str, warnings: &mut Vec<String>) {
-    if let Some(spec) = volume.pointer("/ephemeral/volumeClaimTemplate/spec") {
+    if let Some(spec) = at(volume, "/ephemeral/volumeClaimTemplate/spec") {
         let at = format!("{path}.ephemeral.volumeClaimTemplate.spec");
         warnings.extend(claim_spec_warnings(spec, &at));
     }

@@ -10,6 +10,7 @@ use super::{
     check::{is_true, push_invalid, visit_containers},
     spec::Pod,
 };
+use crate::values::at;
 
 const MAX_CREDENTIAL_KIB: usize = 64;
 const MAX_DOMAIN: usize = 256;
@@ -107,11 +108,7 @@ fn is_dns(domain: &str) -> bool {
 /// Upstream: `validateWindowsHostProcessPod`.
 pub(super) fn validate_windows_host_process_pod(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = pod.spec;
-    let asked = |owner: &Value| {
-        owner
-            .pointer("/securityContext/windowsOptions/hostProcess")
-            .and_then(Value::as_bool)
-    };
+    let asked = |owner: &Value| at(owner, "/securityContext/windowsOptions/hostProcess").and_then(Value::as_bool);
     let of_pod = asked(spec);
     let (mut with, mut without) = (0, 0);
     visit_containers(spec, path, |container, path| {

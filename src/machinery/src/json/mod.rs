@@ -27,6 +27,16 @@ pub const MAX_DEPTH: usize = 1_000;
 /// The number of duplicate keys are reported; further ones are still resolved, the last one wins.
 pub const MAX_DUPLICATES: usize = 100;
 
+/// The value at a JSON pointer: as [`Value::pointer`], which makes a copy of each name on the way.
+pub fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut names = pointer.split('/').skip(1);
+    names.try_fold(value, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        fields if name.contains('~') => fields.get(name.replace("~1", "/").replace("~0", "~")),
+        fields => fields.get(name),
+    })
+}
+
 /// A decoded document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodedDocument {

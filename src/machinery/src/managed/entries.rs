@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::set::FieldSet;
+use crate::Object;
 
 /// The update managers that an object has at most; the oldest beyond them become one.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -183,23 +184,26 @@ impl Managers {
 }
 
 fn entry(id: &ManagerId, owned: &OwnedFields) -> Value {
-    let mut entry = json!({
-        "apiVersion": owned.version,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": owned.fields.encode(),
-        "operation": if id.applies { "Apply" } else { "Update" },
-    });
-    if let Some(fields) = entry.as_object_mut() {
-        let texts = [
-            ("manager", Some(&id.manager)),
-            ("subresource", Some(&id.subresource)),
-            ("time", owned.time.as_ref()),
-        ];
-        for (name, text) in texts {
-            if let Some(text) = text.filter(|text| !text.is_empty()) {
-                fields.insert(name.into(), text.as_str().into());
-            }
+    let operation = if id.applies { "Apply" } else { "Update" };
+    let mut entry = Object::new();
+    // Not by `json!`, which makes a copy of each value.
+    entry.insert("fieldsV1".into(), owned.fields.encode());
+    for (name, text) in [
+        ("apiVersion", owned.version.as_str()),
+        ("fieldsType", "FieldsV1"),
+        ("operation", operation),
+    ] {
+        entry.insert(name.into(), text.into());
+    }
+    let texts = [
+        ("manager", Some(&id.manager)),
+        ("subresource", Some(&id.subresource)),
+        ("time", owned.time.as_ref()),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            entry.insert(name.into(), text.as_str().into());
         }
     }
-    entry
+    Value::Object(entry)
 }

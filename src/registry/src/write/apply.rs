@@ -67,7 +67,7 @@ impl AppliedPatch {
 
 impl Desired for AppliedPatch {
     fn object<'a>(
-        &'a self,
+        &'a mut self,
         base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
@@ -86,7 +86,7 @@ impl Desired for AppliedPatch {
     }
 
     fn if_missing<'a>(
-        &'a self,
+        &'a mut self,
         writer: &'a Writer,
         request: &'a WriteRequest,
         record: &'a mut WriteRecord,

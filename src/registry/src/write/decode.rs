@@ -296,7 +296,7 @@ pub(super) fn check_custom_kind(
     if errors.is_empty() {
         return Ok(());
     }
-    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    let name = json::at(value, "/metadata/name").and_then(Value::as_str);
     Err(ApiError::invalid(
         &given.group_kind(),
         name.unwrap_or_default(),
@@ -353,7 +353,7 @@ fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
 /// True if the client gave a list of managers without one: the form in which objects are kept has no empty lists, but
 /// this one means something.
 pub(crate) fn forgets_managers(value: &Value) -> bool {
-    managed::is_reset(value.pointer("/metadata/managedFields"))
+    managed::is_reset(json::at(value, "/metadata/managedFields"))
 }
 
 /// Puts an empty list of managers back.

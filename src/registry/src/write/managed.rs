@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupVersion, GroupVersionKind,
+    ApiError, GroupVersion, GroupVersionKind, json,
     managed::{
         self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times,
     },
@@ -102,7 +102,7 @@ fn bare(kind: &GroupVersionKind) -> Value {
 
 /// `metadata.managedFields`
 fn entries_of(object: &Value) -> Option<&Value> {
-    object.pointer("/metadata/managedFields")
+    json::at(object, "/metadata/managedFields")
 }
 
 /// The time as entries show it.
@@ -202,13 +202,13 @@ impl Writer {
 
     /// Puts back the old entries if a change is one of their times alone.
     pub(super) fn keep_times(&self, object: &mut Value, old: &Value) {
-        let is_of_times = match (entries_of(object), entries_of(old)) {
-            (Some(after), Some(before)) => after != before && same_but_for_times(after, before),
-            _ => false,
-        };
-        if is_of_times
-            && super::object::same_but_for(object, old, &["resourceVersion", MANAGED_FIELDS])
-            && let Some(before) = entries_of(old)
+        // Most changes are of more, which is seen at the first difference.
+        if !super::object::same_but_for(object, old, &["resourceVersion", MANAGED_FIELDS]) {
+            return;
+        }
+        if let (Some(after), Some(before)) = (entries_of(object), entries_of(old))
+            && after != before
+            && same_but_for_times(after, before)
         {
             metadata::of(object).insert(MANAGED_FIELDS.into(), before.clone());
         }
@@ -345,7 +345,7 @@ pub(super) fn check_applied(
         let text = format!("invalid object type: {}, Kind={given_kind}", slashed(given_version));
         return Err(ApiError::bad_request(text));
     }
-    let entries = applied.pointer("/metadata/managedFields");
+    let entries = json::at(applied, "/metadata/managedFields");
     if entries.is_some_and(|entries| !entries.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
@@ -360,7 +360,7 @@ pub(super) fn check_applied(
 
 /// The fields that the annotation of client-side apply has with the same values as the object.
 fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Option<FieldSet> {
-    let text = live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
+    let text = json::at(live, "/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
     if last.get("apiVersion")?.as_str()? != version || managed::validate(node, &last).is_some() {
         return None;

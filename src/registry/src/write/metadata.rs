@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use rand::Rng as _;
 use serde_json::Value;
-use trireme_machinery::{ApiError, Object, meta::Meta};
+use trireme_machinery::{ApiError, Object, json, meta::Meta};
 
 /// The object's metadata, which is made if it is missing.
 pub(super) fn of(object: &mut Value) -> &mut Object {
@@ -37,7 +37,7 @@ pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 
 /// `metadata.finalizers`
 pub(super) fn finalizers(object: &Value) -> Vec<String> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let list = json::at(object, "/metadata/finalizers").and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .filter_map(Value::as_str)
@@ -61,7 +61,7 @@ pub(super) fn integer(object: &Value, name: &str) -> Option<i64> {
 
 /// Reports whether a deletion is under way.
 pub(super) fn is_terminating(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
+    json::at(object, "/metadata/deletionTimestamp").is_some()
 }
 
 /// The time as `metav1.Time` is written.

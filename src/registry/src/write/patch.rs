@@ -237,7 +237,7 @@ impl Writer {
 
 impl Desired for Patcher {
     fn object<'a>(
-        &'a self,
+        &'a mut self,
         base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
@@ -247,8 +247,7 @@ impl Desired for Patcher {
             current,
         } = base;
         Box::pin(async move {
-            let mut served = Value::clone(&current.object);
-            versions::from_written(&writer.info, writer.version(&request.target)?, &mut served);
+            let served = versions::served_of_written(&writer.info, writer.version(&request.target)?, &current.object);
             let (mut object, warnings) = self.apply(&served, &writer.known_kinds.load())?;
             if let Some(why) = writer.info.strategy.conversion_error(&object) {
                 return Err(unfit(&self.shown(&served), &why));

@@ -228,7 +228,7 @@ impl ThroughScale {
 
 impl Desired for ThroughScale {
     fn object<'a>(
-        &'a self,
+        &'a mut self,
         base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
@@ -236,7 +236,7 @@ impl Desired for ThroughScale {
     }
 
     fn if_missing<'a>(
-        &'a self,
+        &'a mut self,
         writer: &'a Writer,
         request: &'a WriteRequest,
         _record: &'a mut WriteRecord,

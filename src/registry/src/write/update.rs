@@ -19,7 +19,7 @@ use super::{
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
     key_locks::HeldKey,
-    request::{Answer, Subresource, Target, UpdateRequest, Written},
+    request::{Answer, Body, Subresource, Target, UpdateRequest, Written},
     versions,
 };
 
@@ -39,7 +39,7 @@ pub(super) trait Desired: Send + Sync {
     /// The object in the stored version, made from the one that is there; notes warnings. Waits only where the converter of
     /// the resource does.
     fn object<'a>(
-        &'a self,
+        &'a mut self,
         base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
@@ -49,7 +49,7 @@ pub(super) trait Desired: Send + Sync {
     /// # Errors
     /// If the client expects one that is there.
     fn if_missing<'a>(
-        &'a self,
+        &'a mut self,
         _writer: &'a Writer,
         _request: &'a WriteRequest,
         _record: &'a mut WriteRecord,
@@ -117,7 +117,8 @@ impl Writer {
         let fitted = self.fit(&request, &mut object);
         fitted.map_err(|error| warned(error, &warnings))?;
         let replacement = Replacement {
-            object,
+            object: Some(object),
+            body,
             warnings: warnings.clone(),
         };
         Ok(PendingUpdate::new(request, replacement, warnings))
@@ -288,28 +289,43 @@ impl Writer {
     }
 }
 
-/// PUT: the object is the body, in the stored version.
+/// PUT: the object is the body, in the version that it is written in.
 struct Replacement {
-    object: Value,
+    /// Taken by the first round, which is the only one as a rule: to read the body again for another one costs less than a
+    /// copy of the object for each PUT.
+    object: Option<Value>,
+    body: Body,
     warnings: Vec<String>,
+}
+
+impl Replacement {
+    fn take(&mut self, writer: &Writer, request: &WriteRequest) -> Result<Value, ApiError> {
+        if let Some(object) = self.object.take() {
+            return Ok(object);
+        }
+        let mut object = writer.decode(request, &self.body)?.object;
+        writer.fit(request, &mut object)?;
+        Ok(object)
+    }
 }
 
 impl Desired for Replacement {
     fn object<'a>(
-        &'a self,
+        &'a mut self,
         base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
+            let object = self.take(base.writer, base.request)?;
             let target = &base.request.target;
-            base.writer.check_uid(target, &base.current.item.uid, &self.object)?;
+            base.writer.check_uid(target, &base.current.item.uid, &object)?;
             record.warnings.clone_from(&self.warnings);
-            Ok(self.object.clone())
+            Ok(object)
         })
     }
 
     fn if_missing<'a>(
-        &'a self,
+        &'a mut self,
         writer: &'a Writer,
         request: &'a WriteRequest,
         _record: &'a mut WriteRecord,
@@ -319,8 +335,9 @@ impl Desired for Replacement {
             if !creates {
                 return Ok(None);
             }
-            writer.check_uid(&request.target, "", &self.object)?;
-            Ok(Some(self.object.clone()))
+            let object = self.take(writer, request)?;
+            writer.check_uid(&request.target, "", &object)?;
+            Ok(Some(object))
         })
     }
 }
