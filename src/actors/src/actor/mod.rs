@@ -2,7 +2,8 @@
 //!
 //! A turn is synchronous and short. What takes longer than about half a millisecond is started by [`Turn::detach`] (I/O)
 //! or [`Turn::offload`] (computing), and comes back as a message in a turn of its own. Between two turns the state
-//! stands still.
+//! stands still. What is detached runs on the actor's thread; I/O that holds a thread up needs an actor with
+//! [`Placement::OwnThread`](crate::topology::Placement::OwnThread).
 
 mod shell;
 

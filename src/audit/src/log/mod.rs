@@ -91,8 +91,8 @@ impl AuditBackend for LogBackend {
 
     fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
         let (format, out) = (self.format, Arc::clone(&self.out));
-        // The actor has a thread of its own, so that nobody else waits for the disk. To have another thread write and to be
-        // woken by it took more time than the write itself.
+        // The actor has a thread of its own, so that nobody else waits for the disk. That another thread wrote, and woke this
+        // one, was a third of the thread switches of a server under load.
         Box::pin(async move {
             let mut lines = AuditLines::default();
             events.iter().for_each(|event| lines.push(format, event));
