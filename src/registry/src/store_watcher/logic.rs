@@ -16,18 +16,18 @@ use crate::{
 /// Resources by storage prefix.
 #[derive(Clone, Default)]
 pub(super) struct Routes {
-    by_prefix: HashMap<Arc<str>, Route>,
+    by_prefix: HashMap<Arc<str>, CacheRoute>,
 }
 
 /// A resource, and the items that it shares with its writers.
 #[derive(Clone)]
-pub(super) struct Route {
+pub(super) struct CacheRoute {
     pub(super) info: Arc<ResourceDefinition>,
     pub(super) items: Arc<SharedItems>,
 }
 
 impl Routes {
-    pub(super) fn new(routes: impl IntoIterator<Item = Route>) -> Self {
+    pub(super) fn new(routes: impl IntoIterator<Item = CacheRoute>) -> Self {
         let routes = routes.into_iter();
         Self {
             by_prefix: routes.map(|route| (route.info.storage_prefix.clone(), route)).collect(),
@@ -35,7 +35,7 @@ impl Routes {
     }
 
     /// The resource with the longest prefix of whole segments of `key`.
-    pub(super) fn find(&self, key: &str) -> Option<&Route> {
+    pub(super) fn find(&self, key: &str) -> Option<&CacheRoute> {
         let mut rest = key;
         while let Some((shorter, _)) = rest.rsplit_once('/') {
             if let Some(info) = self.by_prefix.get(shorter) {
@@ -102,7 +102,7 @@ fn revision_of(event: &StoreEvent) -> Revision {
     }
 }
 
-fn decode_event(Route { info, items }: &Route, event: &StoreEvent) -> Option<CacheChange> {
+fn decode_event(CacheRoute { info, items }: &CacheRoute, event: &StoreEvent) -> Option<CacheChange> {
     let revision = revision_of(event);
     if let StoreEvent::Put { entry, previous } = event {
         let kind = if previous.is_some() {
@@ -126,7 +126,7 @@ pub(super) type Loaded = HashMap<Arc<str>, ItemIndex>;
 /// Decodes a page of a load into what is loaded so far.
 pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut Loaded) {
     for entry in entries {
-        let Some(Route { info, .. }) = routes.find(&entry.key) else {
+        let Some(CacheRoute { info, .. }) = routes.find(&entry.key) else {
             continue;
         };
         let item = Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trireme_actors::Message;
 
-use super::logic::Route;
+use super::logic::CacheRoute;
 use crate::{definition::ResourceDefinition, watch_cache::Feed};
 
 /// A resource and the cache to fill with it.
@@ -18,8 +18,8 @@ pub(super) struct Registration {
 
 impl Registration {
     /// The way of the resource's entries.
-    pub(super) fn route(&self) -> Route {
-        Route {
+    pub(super) fn route(&self) -> CacheRoute {
+        CacheRoute {
             info: Arc::clone(&self.info),
             items: Arc::clone(self.feed.items()),
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::json;
 use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
 
-use super::logic::{Backoff, Loaded, Route, Routes, into_turns, load_entries, route_events};
+use super::logic::{Backoff, CacheRoute, Loaded, Routes, into_turns, load_entries, route_events};
 use crate::{
     definition::ResourceDefinition,
     encode,
@@ -29,7 +29,7 @@ fn routes() -> Routes {
 }
 
 fn routes_of<const N: usize>(resources: [Arc<ResourceDefinition>; N]) -> Routes {
-    Routes::new(resources.map(|info| Route {
+    Routes::new(resources.map(|info| CacheRoute {
         info,
         items: Arc::default(),
     }))
