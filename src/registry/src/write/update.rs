@@ -291,8 +291,7 @@ impl Writer {
 
 /// PUT: the object is the body, in the version that it is written in.
 struct Replacement {
-    /// Taken by the first round, which is the only one as a rule: to read the body again for another one costs less than a
-    /// copy of the object for each PUT.
+    /// Taken by the first round, which is the only one as a rule; another one reads the body again.
     object: Option<Value>,
     body: Body,
     warnings: Vec<String>,
