@@ -13,7 +13,7 @@ use trireme_http::client::{
     header::CONTENT_TYPE,
 };
 use trireme_machinery::{ApiError, GroupVersion, webhook_address::WebhookAddress, webhook_answer::read_answer};
-use trireme_registry::{Converter, ObjectSchema as _, ServiceResolver};
+use trireme_registry::{Converter, ServiceResolver};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};
 
@@ -125,8 +125,9 @@ impl ConversionWebhook {
         let answer = self.review(&review).await.map_err(|why| format!("failed: {why}"))?;
         let mut converted = converted_objects(&answer, &uid, self.review_version, &objects, to)?;
         if let Some((_, schema)) = self.schemas.iter().find(|(version, _)| version == to) {
+            // Defaults are those of the version of a request, and of that in the store.
             for object in &mut converted {
-                schema.restore(object);
+                schema.prune(object);
             }
         }
         Ok(converted)

@@ -40,6 +40,8 @@ pub struct Item {
     pub owners: Box<[Box<str>]>,
     /// True if a deletion is under way: there is a `metadata.deletionTimestamp`.
     pub is_terminating: bool,
+    /// True if the store has it in another form than it would be written in: an older version, another media type.
+    pub(crate) is_stale: bool,
     /// Values of the resource's selectable fields, in the order of `ResourceDefinition::selectable`.
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
@@ -93,6 +95,7 @@ impl Item {
             labels: self.labels.clone(),
             owners: self.owners.clone(),
             is_terminating: self.is_terminating,
+            is_stale: self.is_stale,
             fields: self.fields.clone(),
             line,
             line_kind: EventKind::Deleted,
@@ -116,6 +119,7 @@ impl Item {
             labels: labels_of(object),
             owners: self.owners.clone(),
             is_terminating: self.is_terminating,
+            is_stale: self.is_stale,
             fields,
             line,
             line_kind: self.line_kind,

@@ -22,7 +22,7 @@ use trireme_storage::{
 
 use self::foreign::StoredForm;
 use crate::{
-    definition::ResourceDefinition,
+    definition::{ResourceDefinition, StorageMediaType},
     encode,
     event_kind::EventKind,
     item::{Item, ItemKey, make_line},
@@ -101,8 +101,16 @@ impl Item {
         };
         // Nothing is left half done behind a panic: what was being made is dropped.
         let decoded = panic::catch_unwind(AssertUnwindSafe(|| match restored(info, value)? {
-            Some(restored) => Self::from_canonical(line_kind, info, key, &restored, revision),
-            None => Self::from_canonical(line_kind, info, key, value, revision),
+            Some(restored) => {
+                let item = Self::from_canonical(line_kind, info, key, &restored, revision)?;
+                let is_stale = !is_in_its_envelope(info, value);
+                Ok(Self { is_stale, ..item })
+            }
+            None => {
+                let item = Self::from_canonical(line_kind, info, key, value, revision)?;
+                let is_stale = item.is_stale || info.storage_media_type == StorageMediaType::Protobuf;
+                Ok(Self { is_stale, ..item })
+            }
         }));
         decoded.unwrap_or_else(|panic| {
             let resource = info.resource.to_string();
@@ -121,6 +129,7 @@ impl Item {
         let head = Head::read(&info.selectable, value).map_err(ItemError::Undecodable)?;
         let canonical = head.metadata.resource_version.is_none();
         let body = canonical.then(|| canonical_body(info, value, &head)).flatten();
+        let is_stale = body.is_none();
         let made = match body {
             Some(body) => (
                 splice(line_kind, value, body, revision),
@@ -128,7 +137,8 @@ impl Item {
             ),
             None => encode_anew(line_kind, info, &head, value, revision)?,
         };
-        Self::assemble(line_kind, info, key, head.metadata, made, revision)
+        let item = Self::assemble(line_kind, info, key, head.metadata, made, revision)?;
+        Ok(Self { is_stale, ..item })
     }
 
     /// As [`from_stored_as`](Self::from_stored_as) of an object that [`encode::object`] has just made these bytes of: they
@@ -174,11 +184,19 @@ impl Item {
                 .collect(),
             owners: owners.into_iter().filter_map(|owner| owner.uid).collect(),
             is_terminating: metadata.deletion_timestamp.is_some(),
+            is_stale: false,
             line,
             line_kind,
             protobuf: OnceLock::new(),
         })
     }
+}
+
+/// Reports whether a value is in protobuf, as the resource is stored, and in the version that it is stored in.
+fn is_in_its_envelope(info: &ResourceDefinition, value: &[u8]) -> bool {
+    let version = info.stored().group_version.to_string();
+    info.storage_media_type == StorageMediaType::Protobuf
+        && protobuf::envelope(value).is_ok_and(|envelope| envelope.api_version == version)
 }
 
 /// The reason why a value is still encrypted, if it is.
@@ -220,18 +238,25 @@ fn restored(info: &ResourceDefinition, value: &[u8]) -> Result<Option<Vec<u8>>, 
     if protobuf::is_enveloped(value) {
         return Ok(Some(encode::object(&foreign::open_envelope(info, value)?)));
     }
-    let Some(schema) = &info.stored().schema else {
-        return Ok(None);
-    };
-    if schema.is_settled(value) {
+    if info
+        .stored()
+        .schema
+        .as_ref()
+        .is_none_or(|schema| schema.is_settled(value))
+    {
         return Ok(None);
     }
     let mut object = parse(value)?;
-    let version = info.stored().group_version.to_string();
-    if object.get("apiVersion").and_then(Value::as_str) != Some(&version) || !schema.restore(&mut object) {
-        return Ok(None);
-    }
-    Ok(Some(encode::object(&object)))
+    let is_restored = {
+        let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let version = info
+            .versions
+            .iter()
+            .find(|version| version.group_version.to_string() == given);
+        let schema = version.and_then(|version| version.schema.clone());
+        schema.is_some_and(|schema| schema.restore(&mut object))
+    };
+    Ok(is_restored.then(|| encode::object(&object)))
 }
 
 fn is_stored_version(info: &ResourceDefinition, head: &Head<'_>) -> bool {

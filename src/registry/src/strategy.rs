@@ -60,6 +60,10 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
 
+    /// Fills in what objects lack that were stored before their kind had it; runs for those that others have stored, after
+    /// [`default`](Self::default).
+    fn default_on_read(&self, _object: &mut Value) {}
+
     /// Defaults that are the time of the request; runs right after [`default`](Self::default).
     fn default_times(&self, _now: Timestamp, _object: &mut Value) {}
 

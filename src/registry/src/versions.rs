@@ -214,6 +214,12 @@ pub(crate) async fn convert(
     Ok(converted)
 }
 
+/// Reports whether an item is stored in another form or version than it would be written in. One that a webhook converts is kept
+/// in the version that it was written in.
+pub(crate) fn is_stale(info: &ResourceDefinition, item: &Item) -> bool {
+    item.is_stale || !is_in(item, &info.stored().group_version)
+}
+
 /// Reports whether an item's bytes are of a version; it costs a comparison.
 fn is_in(item: &Item, version: &GroupVersion) -> bool {
     let rest = item.bytes.strip_prefix(br#"{"apiVersion":""#);

@@ -319,6 +319,92 @@ fn definitions_in_version_1beta1_are_served_with_their_objects() {
     );
 }
 
+/// Version 1beta1 pruned nothing unless the definition said so, and had no need of a schema.
+#[test]
+fn definitions_from_before_pruning_keep_unknown_fields() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let names = json!({ "plural": "boats", "singular": "boat", "kind": "Boat", "listKind": "BoatList" });
+    let definition = json!({
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "metadata": { "name": "boats.example.com", "uid": "6f7b6f9c-0f5c-4a8b-b0cf-5f0d3a1f0a13", "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": {
+            "group": "example.com", "version": "v1", "names": names, "scope": "Cluster",
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+            "conversion": { "strategy": "None" },
+        },
+        "status": { "conditions": [], "acceptedNames": names, "storedVersions": ["v1"] },
+    });
+    let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/boats.example.com".to_owned();
+    put_past(&mut server, &[(key, definition.to_string().into_bytes())]);
+    let path = "/apis/example.com/v1/boats";
+    until(&mut server, "served", |client| {
+        client.get(path).is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    let boat = json!({
+        "apiVersion": "example.com/v1", "kind": "Boat", "metadata": { "name": "argo" },
+        "oars": 50, "crew": [{ "name": "Jason", "gone": null }],
+    });
+    let made = client.json("POST", path, &boat).expect("an answer");
+    assert_eq!((made.code, made.header("warning").count()), (201, 0));
+    for shown in [
+        object_of(&made),
+        object_of(&client.get(&format!("{path}/argo")).expect("an answer")),
+    ] {
+        assert_eq!((&shown["oars"], &shown["crew"]), (&boat["oars"], &boat["crew"]));
+    }
+}
+
+/// `Test_UpgradeService`: services of kube-apiserver before 1.20 have one address and no families.
+#[test]
+fn services_from_before_dual_stack_have_addresses_and_families() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let service = |name: &str, address: &str| {
+        json!({
+            "kind": "Service", "apiVersion": "v1",
+            "metadata": { "name": name, "namespace": "default", "uid": format!("6f7b6f9c-0f5c-4a8b-b0cf-{name}"),
+                "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "ports": [{ "name": "p", "port": 81, "targetPort": 0 }], "clusterIP": address,
+                "selector": { "app": "a" } },
+            "status": { "loadBalancer": {} },
+        })
+    };
+    let values = [("plain", "10.96.0.77"), ("headless", "None")].map(|(name, address)| {
+        let key = format!("/registry/services/specs/default/{name}");
+        // In the order of Go.
+        let text = service(name, address).to_string();
+        let text = text.replace(
+            r#"{"apiVersion":"v1","kind":"Service","#,
+            r#"{"kind":"Service","apiVersion":"v1","#,
+        );
+        (key, format!("{text}\n").into_bytes())
+    });
+    put_past(&mut server, &values);
+    let path = "/api/v1/namespaces/default/services";
+    until(&mut server, "served", |client| {
+        client
+            .get(&format!("{path}/headless"))
+            .is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    for (name, address) in [("plain", "10.96.0.77"), ("headless", "None")] {
+        let path = format!("{path}/{name}");
+        let mut shown = object_of(&client.get(&path).expect("an answer"));
+        let spec = &shown["spec"];
+        assert_eq!(spec["clusterIPs"], json!([address]), "{name}");
+        assert_eq!(
+            (&spec["ipFamilies"], &spec["ipFamilyPolicy"]),
+            (&json!(["IPv4"]), &json!("SingleStack")),
+            "{name}"
+        );
+        shown["metadata"]["labels"] = json!({ "new": "label" });
+        let put = client.json("PUT", &path, &shown).expect("an answer");
+        assert_eq!(put.code, 200, "{name}: {}", put.text());
+    }
+}
+
 #[test]
 fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other_way_round() {
     let flag = ["--storage-media-type=application/vnd.kubernetes.protobuf"];

@@ -4,5 +4,6 @@ mod encrypted;
 mod foreign;
 mod kms;
 mod kms_plugin;
+mod migration;
 mod support;
 mod unreadable;

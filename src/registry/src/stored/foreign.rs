@@ -73,12 +73,14 @@ pub(super) fn in_stored_version(
         fields.insert("apiVersion".into(), stored.group_version.to_string().into());
         fields.insert("kind".into(), Value::from(&*info.kind));
     }
-    if !protobuf::describes(&info.types, stored.type_id) {
+    // A custom resource has a schema in place of the type.
+    if stored.schema.is_some() || !protobuf::describes(&info.types, stored.type_id) {
         return Ok(object);
     }
     let decoded = schema::decode(&info.types, stored.type_id, object);
     let mut object = decoded.map_err(|error| ItemError::Unparsable(error.to_string()))?.value;
     schema::apply_defaults(&info.types, stored.type_id, &mut object);
     info.strategy.default(&mut object);
+    info.strategy.default_on_read(&mut object);
     Ok(object)
 }

@@ -240,14 +240,17 @@ impl Writer {
         }
     }
 
-    /// Writes nothing, unless the object would be stored otherwise than it is: that is how people rotate keys.
+    /// Writes nothing, unless the object would be stored otherwise than it is: that is how people rotate keys and leave old
+    /// versions behind.
     async fn leave_object(
         &self,
         request: &WriteRequest,
         storage_key: &str,
         current: &CurrentObject,
     ) -> Result<RoundResult, ApiError> {
-        if request.context.dry_run || !self.store.is_stale(storage_key).await.map_err(store_error)? {
+        let is_stale = versions::is_stale(&self.info, &current.item)
+            || self.store.is_stale(storage_key).await.map_err(store_error)?;
+        if request.context.dry_run || !is_stale {
             return Ok(RoundResult::Done(UpdateOutcome::Stored(current.item.clone())));
         }
         self.put_object(request, storage_key, current, Value::clone(&current.object))

@@ -84,6 +84,15 @@ impl Strategy for Services {
         defaults::set(object);
     }
 
+    /// There were services before there were several addresses and families (`defaultOnReadService`).
+    fn default_on_read(&self, object: &mut Value) {
+        if fields::needs_cluster_ip(object) && fields::texts(object, "ipFamilies").is_empty() {
+            defaults::normalize_cluster_ips(object, None);
+            // One that cannot be settled is shown as it is, and refused when it is written.
+            self.settle_families(object, None);
+        }
+    }
+
     fn name_check(&self) -> NameCheck {
         names::name_is_dns_label
     }

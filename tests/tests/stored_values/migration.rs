@@ -1,0 +1,131 @@
+//! A change of nothing stores an object anew if it is stored otherwise than it would be now: that is how migrators of the storage
+//! version work, and `kubectl get … -o json | kubectl replace -f -`.
+
+use serde_json::{Value, json};
+use trireme_tests::http::{Answer, Client, Request};
+use trireme_tests::{Server, StoreChoice};
+
+use crate::support::{object_of, put_past, read_past, until};
+
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ships.example.com";
+const SHIPS: &str = "/apis/example.com/v1/ships";
+
+fn definition(stored: &str) -> Value {
+    let version = |name: &str| {
+        json!({
+            "name": name, "served": true, "storage": name == stored,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"oars": {"type": "integer"}}}},
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ships.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "ships", "kind": "Ship"},
+            "versions": [version("v1"), version("v2")],
+        },
+    })
+}
+
+fn change_nothing(client: &Client, path: &str) -> Answer {
+    let sent = client.send(&Request {
+        method: "PATCH",
+        path,
+        body: Some(b"{}".to_vec()),
+        content_type: Some("application/merge-patch+json"),
+        ..Request::default()
+    });
+    sent.expect("an answer")
+}
+
+#[test]
+fn objects_follow_the_storage_version_when_they_are_written() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let client = server.client();
+    let created = client.json(
+        "POST",
+        DEFINITION.trim_end_matches("/ships.example.com"),
+        &definition("v1"),
+    );
+    assert_eq!(created.expect("an answer").code, 201);
+    until(&mut server, "served", |client| {
+        client.get(SHIPS).is_ok_and(|answer| answer.code == 200)
+    });
+    let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
+    let made = client.json("POST", SHIPS, &ship).expect("an answer");
+    assert_eq!(made.code, 201);
+    let path = format!("{SHIPS}/argo");
+    let revision = |answer: &Answer| object_of(answer)["metadata"]["resourceVersion"].clone();
+    assert_eq!(
+        revision(&change_nothing(&client, &path)),
+        revision(&made),
+        "nothing to do"
+    );
+
+    // Its status may change in between.
+    until(&mut server, "another version is stored", |client| {
+        let mut now = definition("v2");
+        now["metadata"]["resourceVersion"] = revision(&client.get(DEFINITION).expect("an answer"));
+        client.json("PUT", DEFINITION, &now).expect("an answer").code == 200
+    });
+    until(&mut server, "stored in the other version", |client| {
+        let changed = change_nothing(client, &path);
+        assert_eq!(changed.code, 200, "{}", changed.text());
+        revision(&changed) != revision(&made)
+    });
+    let stored: Value = serde_json::from_slice(&read_past(&server, "/registry/example.com/ships/argo")).expect("JSON");
+    assert_eq!(
+        (&stored["apiVersion"], &stored["oars"]),
+        (&json!("example.com/v2"), &json!(50))
+    );
+    let after = client.get(&path).expect("an answer");
+    assert_eq!(object_of(&after)["apiVersion"], "example.com/v1");
+    assert_eq!(
+        revision(&change_nothing(&client, &path)),
+        revision(&after),
+        "once is enough"
+    );
+}
+
+#[test]
+fn objects_follow_the_media_type_and_the_version_of_others_when_they_are_written() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    // As kube-apiserver stored leases before 1.14, with its line break.
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1beta1", "kind": "Lease",
+        "metadata": {"name": "old", "namespace": "default", "uid": "6f7b6f9c-0f5c-4a8b-b0cf-5f0d3a1f0a14",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"holderIdentity": "me"},
+    });
+    let key = "/registry/leases/default/old";
+    put_past(&mut server, &[(key.to_owned(), format!("{lease}\n").into_bytes())]);
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/old";
+    until(&mut server, "served", |client| {
+        client.get(path).is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    let before = object_of(&client.get(path).expect("an answer"));
+    let after = change_nothing(&client, path);
+    assert_eq!(after.code, 200, "{}", after.text());
+    let after = object_of(&after);
+    assert_ne!(
+        after["metadata"]["resourceVersion"],
+        before["metadata"]["resourceVersion"]
+    );
+    let stored: Value = serde_json::from_slice(&read_past(&server, key)).expect("JSON");
+    assert_eq!(stored["apiVersion"], "coordination.k8s.io/v1");
+
+    let flag = ["--storage-media-type=application/vnd.kubernetes.protobuf"];
+    let other = server.start_beside(&flag).unwrap_or_else(|error| panic!("{error}"));
+    let through_other = object_of(&change_nothing(&other.client(), path));
+    assert_ne!(
+        through_other["metadata"]["resourceVersion"],
+        after["metadata"]["resourceVersion"]
+    );
+    assert!(read_past(&server, key).starts_with(b"k8s\0"));
+    let again = object_of(&change_nothing(&other.client(), path));
+    assert_eq!(
+        again["metadata"]["resourceVersion"],
+        through_other["metadata"]["resourceVersion"]
+    );
+}
