@@ -23,7 +23,10 @@ use trireme_registry::{
 
 use crate::{
     catalogue::Catalogue,
-    definition::conditions::{Condition, is_true, set_condition},
+    definition::{
+        conditions::{Condition, is_true, set_condition},
+        set_approval_condition,
+    },
     installer::InstalledRevision,
 };
 
@@ -81,6 +84,7 @@ impl DefinitionNames {
         set_condition(&mut definition, &verdict.condition(), &now);
         self.set_established(&mut definition, &verdict, item.revision, &before, &now)
             .await?;
+        set_approval_condition(&mut definition, &now);
         let waits = !is_true(&definition, "Established") && verdict.conflict.is_none();
         if definition == before {
             return Ok(if waits {

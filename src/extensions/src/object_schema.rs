@@ -13,7 +13,8 @@ use trireme_machinery::{
 use trireme_registry::ObjectSchema;
 
 use crate::structural::{
-    Structural, defaults, merge::merge_schema, metadata::MetadataType, prune::prune, settled, values::type_of,
+    Structural, defaults, merge::merge_schema, metadata::MetadataType, prune::prune, pruned_defaults::prune_defaults,
+    settled, values::type_of,
 };
 
 /// A structural schema with what it needs to do its work.
@@ -22,19 +23,23 @@ pub(crate) struct VersionSchema {
     metadata: MetadataType,
     fingerprint: String,
     has_defaults: bool,
+    /// True if nothing is pruned: the definition is of `apiextensions.k8s.io/v1beta1` and has `preserveUnknownFields`.
+    keeps_all: bool,
     /// Made when somebody is first found to manage a field: many definitions have no objects.
     merge_schema: OnceLock<MergeSchema>,
 }
 
 impl VersionSchema {
     /// The schema that a definition has for a version.
-    pub(crate) fn new(schema: &Value, metadata: MetadataType) -> Self {
+    pub(crate) fn new(schema: &Value, metadata: MetadataType, keeps_all: bool) -> Self {
         let mut hasher = DefaultHasher::new();
-        schema.to_string().hash(&mut hasher);
-        let structural = Structural::parse(schema);
+        (schema.to_string(), keeps_all).hash(&mut hasher);
+        let mut structural = Structural::parse(schema);
+        prune_defaults(&mut structural, &metadata);
         Self {
             has_defaults: structural.has_defaults(),
             structural,
+            keeps_all,
             metadata,
             merge_schema: OnceLock::new(),
             fingerprint: format!("{:016x}", hasher.finish()),
@@ -43,14 +48,16 @@ impl VersionSchema {
 
     /// Drops what the schema does not have; true if there was anything.
     pub(crate) fn prune(&self, object: &mut Value) -> bool {
-        settled::prune_stored(object, &self.structural)
+        !self.keeps_all && settled::prune_stored(object, &self.structural)
     }
 }
 
 impl ObjectSchema for VersionSchema {
     fn decode(&self, object: Value) -> Result<Decoded, DecodeError> {
         let mut decoded = self.decode_merged(object)?;
-        defaults::prune_nulls(&mut decoded.value, Some(&self.structural));
+        if !self.keeps_all {
+            defaults::prune_nulls(&mut decoded.value, Some(&self.structural));
+        }
         Ok(decoded)
     }
 
@@ -64,7 +71,9 @@ impl ObjectSchema for VersionSchema {
             });
         };
         let mut unknown = self.metadata.decode(fields)?;
-        unknown.extend(prune(&mut object, &self.structural));
+        if !self.keeps_all {
+            unknown.extend(prune(&mut object, &self.structural));
+        }
         unknown.extend(self.metadata.coerce(&mut object, &self.structural)?);
         Ok(Decoded { value: object, unknown })
     }
@@ -76,16 +85,16 @@ impl ObjectSchema for VersionSchema {
     }
 
     fn restore(&self, object: &mut Value) -> bool {
-        settled::restore(object, &self.structural)
+        !self.keeps_all && settled::restore(object, &self.structural)
     }
 
     fn is_settled(&self, json: &[u8]) -> bool {
-        settled::is_settled(json, &self.structural)
+        self.keeps_all || settled::is_settled(json, &self.structural)
     }
 
     fn merge_schema(&self) -> &MergeSchema {
         self.merge_schema
-            .get_or_init(|| merge_schema(&self.structural, &self.metadata))
+            .get_or_init(|| merge_schema(&self.structural, &self.metadata, self.keeps_all))
     }
 
     fn fingerprint(&self) -> &str {

@@ -146,13 +146,14 @@ impl Builder {
 
     /// The versions, those that are served and preferred first.
     fn versions<'v>(&self, definition: &'v Value) -> Vec<VersionSource<'v>> {
+        let keeps_all = definition.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true));
         let all = definition.pointer("/spec/versions").and_then(Value::as_array);
         let all = all.into_iter().flatten().map(|value| {
             let schema = value.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
             VersionSource {
                 name: value["name"].as_str().unwrap_or_default(),
                 value,
-                schema: Arc::new(VersionSchema::new(schema, self.metadata.clone())),
+                schema: Arc::new(VersionSchema::new(schema, self.metadata.clone(), keeps_all)),
             }
         });
         let mut versions: Vec<VersionSource<'v>> = all.collect();
@@ -310,7 +311,8 @@ impl Conversion for ByName {
         self.stored.prune(object);
     }
 
+    /// Defaults are those of the version of a request, and of that in the store.
     fn to_served(&self, object: &mut Value) {
-        self.served.restore(object);
+        self.served.prune(object);
     }
 }

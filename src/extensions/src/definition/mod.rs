@@ -16,6 +16,7 @@ mod v1beta1;
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::quote,
     meta::ObjectMeta as _,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -82,16 +83,55 @@ fn validate_preserve_unknown_fields(object: &Value, old: Option<&Value>, errors:
     }
 }
 
+/// Reports whether a definition is of a group that only Kubernetes itself may define resources in.
+fn is_protected(object: &Value) -> bool {
+    let group = object.pointer("/spec/group").and_then(Value::as_str);
+    let group = group.unwrap_or_default();
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
+}
+
+/// Sets the condition that tells whether a definition in a protected group has an approval
+/// (`apiapproval_controller.go` of apiextensions-apiserver).
+pub(crate) fn set_approval_condition(definition: &mut Value, now: &str) {
+    if !is_protected(definition) {
+        return;
+    }
+    let given = definition.meta().annotation(APPROVAL).unwrap_or_default();
+    let (is_true, reason, message) = match approval_state(definition) {
+        ApprovalState::Missing => (
+            false,
+            "MissingAnnotation",
+            format!(
+                "protected groups must have approval annotation {}, see https://github.com/kubernetes/enhancements/pull/1111",
+                quote(APPROVAL)
+            ),
+        ),
+        ApprovalState::Bypassed => (false, "UnapprovedAnnotation", format!("not approved: {}", quote(given))),
+        ApprovalState::Approved => (true, "ApprovedAnnotation", format!("approved in {given}")),
+        ApprovalState::Invalid => (
+            false,
+            "InvalidAnnotation",
+            format!(
+                "protected groups must have approval annotation {} with either a URL or a reason starting with \"unapproved\", see \
+                 https://github.com/kubernetes/enhancements/pull/1111",
+                quote(APPROVAL)
+            ),
+        ),
+    };
+    let condition = Condition {
+        kind: "KubernetesAPIApprovalPolicyConformant",
+        is_true,
+        reason,
+        message: &message,
+    };
+    set_condition(definition, &condition, now);
+}
+
 /// Groups that only Kubernetes itself may define resources in.
 fn validate_api_approval(object: &Value, errors: &mut ErrorList) {
-    let group = object
-        .pointer("/spec/group")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
-    if !is_protected {
+    if !is_protected(object) {
         return;
     }
     let (path, state) = (Path::new("metadata.annotations"), approval_state(object));

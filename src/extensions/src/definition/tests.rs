@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{GroupVersion, field::ErrorList};
 use trireme_registry::{Strategy as _, WriteContext, request::UserInfo};
 
-use super::{Definitions, spec::validate_spec};
+use super::{Definitions, conditions, set_approval_condition, spec::validate_spec};
 
 fn definition(field: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"f": field}}}});
@@ -282,6 +282,41 @@ fn an_approval_is_asked_for_when_it_changes() {
     assert_eq!(refused(&new), 0);
     new["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "odd"});
     assert_eq!(refused(&new), 1);
+}
+
+#[test]
+fn the_approval_is_told_by_a_condition() {
+    let approval = |group: &str, annotation: Option<&str>| {
+        let mut definition = definition(&json!({"type": "string"}));
+        definition["spec"]["group"] = group.into();
+        if let Some(annotation) = annotation {
+            definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": annotation});
+        }
+        set_approval_condition(&mut definition, "2026-01-02T03:04:05Z");
+        let condition = conditions::find(&definition, "KubernetesAPIApprovalPolicyConformant")?;
+        let text = |name: &str| condition[name].as_str().unwrap_or_default().to_owned();
+        Some((text("status"), text("reason"), text("message")))
+    };
+    let told =
+        |status: &str, reason: &str, message: &str| Some((status.to_owned(), reason.to_owned(), message.to_owned()));
+    assert_eq!(approval("example.com", None), None);
+    let url = "https://github.com/kubernetes/kubernetes/pull/79724";
+    assert_eq!(
+        approval("gateway.networking.k8s.io", Some(url)),
+        told("True", "ApprovedAnnotation", &format!("approved in {url}"))
+    );
+    assert_eq!(
+        approval("x.k8s.io", Some("unapproved, a trial")),
+        told("False", "UnapprovedAnnotation", "not approved: \"unapproved, a trial\"")
+    );
+    let missing = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
+                   https://github.com/kubernetes/enhancements/pull/1111";
+    assert_eq!(
+        approval("kubernetes.io", None),
+        told("False", "MissingAnnotation", missing)
+    );
+    let (status, reason, _) = approval("k8s.io", Some("odd")).expect("it is protected");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "InvalidAnnotation"));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use trireme_machinery::{
 
 use super::{Additional, JsonType, Structural, metadata::MetadataType};
 
-/// The merge schema of whole objects.
-pub(crate) fn merge_schema(schema: &Structural, metadata: &MetadataType) -> MergeSchema {
-    object(schema, metadata, true, schema.preserves_unknown)
+/// The merge schema of whole objects; `keeps_all` if unknown fields are kept everywhere.
+pub(crate) fn merge_schema(schema: &Structural, metadata: &MetadataType, keeps_all: bool) -> MergeSchema {
+    object(schema, metadata, true, keeps_all || schema.preserves_unknown)
 }
 
 /// That of a place in them; `preserves` if unknown fields are kept above of it.

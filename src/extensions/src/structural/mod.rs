@@ -12,6 +12,7 @@ pub(crate) mod list_types;
 pub(crate) mod merge;
 pub(crate) mod metadata;
 pub(crate) mod prune;
+pub(crate) mod pruned_defaults;
 pub(crate) mod settled;
 #[cfg(test)]
 mod tests;
