@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_admission::testing::{common_name_of_request, is_request_for_masters};
-use trireme_auth::{Objects, ServiceAccountTokens};
+use trireme_auth::{Objects, ServiceAccountTokens, public_keys};
 use trireme_http::server::{TlsChoice, TrustedCas, tls_from_pem};
 use trireme_machinery::ApiError;
 
@@ -76,9 +76,14 @@ fn files(certificate: &[u8], key: &[u8]) {
 }
 
 fn token_key(pem: &[u8]) {
-    let mut tokens = ServiceAccountTokens::new("i", Vec::new(), Arc::new(NoObjects), Clock::system());
-    if let Err(error) = tokens.believe(pem) {
-        assert!(error.to_string().starts_with("this is no PEM"));
+    let mut tokens = ServiceAccountTokens::new(vec!["i".to_owned()], Vec::new(), Arc::new(NoObjects), Clock::system());
+    match public_keys(pem) {
+        Ok(keys) => {
+            for key in keys {
+                tokens.believe(&key).expect("it is of a known kind");
+            }
+        }
+        Err(error) => assert!(error.to_string().starts_with("this is no PEM")),
     }
 }
 

@@ -31,8 +31,8 @@ const NOW: Duration = Duration::from_secs(1_767_225_600);
 /// A key of this run: what others make is not signed by it.
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate().expect("a key can be made"));
 static SIGNER: LazyLock<TokenSigner> = LazyLock::new(|| {
-    let (own, public) = (KEY.serialize_pem(), KEY.public_key_pem());
-    TokenSigner::new(own.as_bytes(), public.as_bytes(), ISSUER).expect("the key signs")
+    let signer = TokenSigner::new(KEY.serialize_pem().as_bytes(), ISSUER);
+    signer.map(|(signer, _)| signer).expect("the key signs")
 });
 
 /// Checks the input.
@@ -90,7 +90,12 @@ fn signed(claims: Value, object: &Value) {
 /// The holder of a token, with this object wherever one is looked up.
 fn holder(token: &str, object: &Value) -> Option<TokenHolder> {
     let objects = Arc::new(OneObject(object.clone()));
-    let mut tokens = ServiceAccountTokens::new(ISSUER, vec![AUDIENCE.to_owned()], objects, Clock::system());
+    let mut tokens = ServiceAccountTokens::new(
+        vec![ISSUER.to_owned()],
+        vec![AUDIENCE.to_owned()],
+        objects,
+        Clock::system(),
+    );
     tokens
         .believe(KEY.public_key_pem().as_bytes())
         .expect("the key is known");

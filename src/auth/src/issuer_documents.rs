@@ -91,8 +91,7 @@ mod tests {
                 KeyPair::generate_for(kind).expect("a key"),
                 KeyPair::generate().expect("a key"),
             );
-            let (private, public) = (key.serialize_pem(), key.public_key_pem());
-            let signer = TokenSigner::new(private.as_bytes(), public.as_bytes(), ISSUER).expect("a pair");
+            let (signer, _) = TokenSigner::new(key.serialize_pem().as_bytes(), ISSUER).expect("a key");
             let token = signer.sign(json!({ "sub": "s", "aud": ["a"] })).expect("signed");
             let documents = documents(ISSUER, &[&other, &key, &key]).expect("a URL");
             let keys: JwkSet = serde_json::from_str(documents.keys()).expect("a set of keys");

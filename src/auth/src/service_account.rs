@@ -8,12 +8,10 @@ use std::{sync::Arc, time::SystemTime};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{
-    Algorithm, DecodingKey, EncodingKey, Header, Validation,
+    Validation,
     errors::{Error as JwtError, ErrorKind},
-    jwk::{Jwk, PublicKeyUse},
 };
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
@@ -28,8 +26,11 @@ use crate::{
 };
 
 mod kept;
+mod keys;
 mod proven;
 
+pub(crate) use keys::PublicKey;
+pub use keys::{TokenKeyError, TokenSigner, public_keys};
 use proven::Proven;
 
 /// Clocks of replicas may differ by this much, in seconds.
@@ -43,105 +44,10 @@ const INVALIDATED: &str = "service account token has been invalidated";
 const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
 const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
-/// A key for tokens that cannot be used. Never shows the key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is no PEM of an RSA key, or of an ECDSA key on P-256 (private ones in PKCS#8)")]
-pub struct TokenKeyError;
-
-/// Signs tokens of service accounts.
-pub struct TokenSigner {
-    key: EncodingKey,
-    algorithm: Algorithm,
-    key_id: String,
-    issuer: String,
-}
-
-/// The keys and look-ups that tokens are checked with.
-pub(crate) struct PublicKey {
-    key: DecodingKey,
-    algorithm: Algorithm,
-    key_id: String,
-}
-
-impl TokenSigner {
-    /// Of a private key and the public key that belongs to it, both PEM, in the name of an issuer.
-    ///
-    /// # Errors
-    /// If a key is of no known kind.
-    pub fn new(private_pem: &[u8], public_pem: &[u8], issuer: &str) -> Result<Self, TokenKeyError> {
-        let public = PublicKey::read(public_pem)?;
-        let key = match public.algorithm {
-            Algorithm::ES256 => EncodingKey::from_ec_pem(private_pem),
-            _ => EncodingKey::from_rsa_pem(private_pem),
-        };
-        let signer = Self {
-            key: key.map_err(|_| TokenKeyError)?,
-            algorithm: public.algorithm,
-            key_id: public.key_id,
-            issuer: issuer.to_owned(),
-        };
-        // A key of an unfit size is found out now, not when the first token is asked for.
-        signer.sign(json!({})).map_err(|_| TokenKeyError)?;
-        Ok(signer)
-    }
-
-    /// A token that makes these claims, with the issuer and, if they have none, an id of its own added to them.
-    ///
-    /// # Errors
-    /// If the key does not sign.
-    pub fn sign(&self, mut claims: Value) -> Result<String, ApiError> {
-        claims["iss"] = self.issuer.as_str().into();
-        if claims.get("jti").is_none() {
-            claims["jti"] = uuid::Uuid::new_v4().to_string().into();
-        }
-        let header = Header {
-            kid: Some(self.key_id.clone()),
-            typ: None,
-            ..Header::new(self.algorithm)
-        };
-        jsonwebtoken::encode(&header, &claims, &self.key)
-            .map_err(|_| ApiError::internal("the token could not be signed"))
-    }
-}
-
-impl PublicKey {
-    pub(crate) fn read(pem: &[u8]) -> Result<Self, TokenKeyError> {
-        let (_, parsed) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| TokenKeyError)?;
-        let (key, algorithm) = match DecodingKey::from_ec_pem(pem) {
-            Ok(key) => (key, Algorithm::ES256),
-            Err(_) => (
-                DecodingKey::from_rsa_pem(pem).map_err(|_| TokenKeyError)?,
-                Algorithm::RS256,
-            ),
-        };
-        Ok(Self {
-            key,
-            algorithm,
-            key_id: URL_SAFE_NO_PAD.encode(Sha256::digest(&parsed.contents)),
-        })
-    }
-
-    /// The key as it is published.
-    pub(crate) fn to_jwk(&self) -> Result<Value, TokenKeyError> {
-        let mut key = Jwk::from_decoding_key(&self.key, Some(self.algorithm)).map_err(|_| TokenKeyError)?;
-        key.common.key_id = Some(self.key_id.clone());
-        key.common.public_key_use = Some(PublicKeyUse::Signature);
-        serde_json::to_value(key).map_err(|_| TokenKeyError)
-    }
-}
-
-/// Checks a public key, PEM, by which tokens are to be believed.
-///
-/// # Errors
-/// If it is of no known kind.
-pub fn check_public_key(pem: &[u8]) -> Result<(), TokenKeyError> {
-    PublicKey::read(pem)?.to_jwk().map(drop)
-}
-
 /// Knows service accounts by their tokens.
 pub struct ServiceAccountTokens {
     keys: Vec<PublicKey>,
-    issuer: String,
+    issuers: Vec<String>,
     /// For whom a token is that does not say it.
     audiences: Vec<String>,
     objects: Arc<dyn Objects>,
@@ -257,12 +163,12 @@ async fn named(
 }
 
 impl ServiceAccountTokens {
-    /// For what is signed in the name of `issuer`, as long as the objects are there. A token that does not say whom it is
-    /// for is for `audiences`. Believes no key yet.
-    pub fn new(issuer: &str, audiences: Vec<String>, objects: Arc<dyn Objects>, clock: Clock) -> Self {
+    /// For what is signed in the name of one of `issuers`, as long as the objects are there. A token that does not say whom
+    /// it is for is for `audiences`. Believes no key yet.
+    pub fn new(issuers: Vec<String>, audiences: Vec<String>, objects: Arc<dyn Objects>, clock: Clock) -> Self {
         Self {
             keys: Vec::new(),
-            issuer: issuer.to_owned(),
+            issuers,
             audiences,
             objects,
             clock,
@@ -287,17 +193,15 @@ impl ServiceAccountTokens {
 
     fn prove(&self, token: &str) -> Result<Value, TokenError> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Unknown)?;
-        let issuers = [self.issuer.as_str(), kept::ISSUER];
         // What others have issued is for others to judge.
-        if !unproven_issuer(token).is_some_and(|issuer| issuers.contains(&issuer.as_str())) {
-            return Err(TokenError::Unknown);
-        }
+        let is_ours = |issuer: &String| issuer == kept::ISSUER || self.issuers.contains(issuer);
+        let issuer = unproven_issuer(token).filter(is_ours).ok_or(TokenError::Unknown)?;
         let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
         let key = self.keys.iter().find(known);
         let key = key.ok_or(TokenError::Bad("invalid signature, no keys found"))?;
         let mut rules = Validation::new(key.algorithm);
         rules.set_required_spec_claims(&["iss", "sub"]);
-        rules.set_issuer(&issuers);
+        rules.set_issuer(&[issuer]);
         // Times and audiences are judged at every use, and the library would ask another clock.
         rules.validate_aud = false;
         rules.validate_exp = false;

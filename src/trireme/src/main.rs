@@ -35,7 +35,6 @@ mod settings;
 mod spans;
 mod startup_files;
 mod telemetry;
-mod token_key;
 mod tokens;
 
 use std::error::Error;

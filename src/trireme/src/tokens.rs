@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use trireme_actors::Clock;
-use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenSigner};
+use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenSigner, public_keys};
 use trireme_kinds::TokenIssuer;
 use trireme_registry::DirectorHandle;
 use zeroize::Zeroizing;
@@ -13,14 +13,14 @@ use zeroize::Zeroizing;
 use crate::build_error::{BuildError, read_file};
 use crate::pki::Pki;
 use crate::settings::Settings;
-use crate::token_key;
 
 /// The keys, read and found to be in order.
 pub(crate) struct TokenKeys {
     signer: Arc<TokenSigner>,
     /// Public keys, PEM, and where they were found.
     believed: Vec<(PathBuf, Vec<u8>)>,
-    issuer: String,
+    /// In whose names tokens are believed; the first signs.
+    issuers: Vec<String>,
     audiences: Vec<String>,
     /// True if those that kubelets ask for last longer.
     extend: bool,
@@ -32,7 +32,7 @@ impl TokenKeys {
     /// Reads the keys that the settings name, and our own. A token that our own key signed stays good when the settings
     /// name another.
     pub(crate) fn read(settings: &Settings, pki: &Pki) -> Result<Self, BuildError> {
-        let issuer = settings.service_account_issuer.clone();
+        let issuers = settings.service_account_issuers.clone();
         let own = &pki.service_account_key;
         let signing = settings.service_account_signing_key_file.as_ref().unwrap_or(own);
         let wrap = |path: &PathBuf, source| BuildError::TokenKey {
@@ -40,21 +40,22 @@ impl TokenKeys {
             source,
         };
         let content = Zeroizing::new(read_file(signing)?);
-        let (signer, public) = token_key::signer(&content, &issuer).map_err(|error| wrap(signing, error))?;
+        let issuer = issuers.first().map_or("", String::as_str);
+        let (signer, public) = TokenSigner::new(&content, issuer).map_err(|error| wrap(signing, error))?;
         let mut believed = vec![(signing.clone(), public)];
         for path in settings.service_account_key_files.iter().chain([own]) {
             let content = Zeroizing::new(read_file(path)?);
-            let key = token_key::believed(&content).map_err(|error| wrap(path, error))?;
-            believed.push((path.clone(), key));
+            let keys = public_keys(&content).map_err(|error| wrap(path, error))?;
+            believed.extend(keys.into_iter().map(|key| (path.clone(), key)));
         }
         let audiences = match settings.api_audiences.as_slice() {
-            [] => vec![issuer.clone()],
+            [] => issuers.clone(),
             given => given.to_vec(),
         };
         Ok(Self {
             signer: Arc::new(signer),
             believed,
-            issuer,
+            issuers,
             audiences,
             extend: settings.service_account_extend_token_expiration,
             max_seconds: settings.service_account_max_token_seconds,
@@ -89,9 +90,11 @@ impl TokenKeys {
             None => format!("https://{address}{KEYS_PATH}"),
         };
         let keys = self.believed.iter().map(|(_, key)| key.as_slice());
-        IssuerDocuments::new(&self.issuer, &url, keys).map_err(|source| BuildError::TokenKey {
-            path: self.believed.first().map(|(path, _)| path.clone()).unwrap_or_default(),
-            source,
+        IssuerDocuments::new(self.issuers.first().map_or("", String::as_str), &url, keys).map_err(|source| {
+            BuildError::TokenKey {
+                path: self.believed.first().map(|(path, _)| path.clone()).unwrap_or_default(),
+                source,
+            }
         })
     }
 
@@ -101,8 +104,8 @@ impl TokenKeys {
         director: &DirectorHandle,
         clock: Clock,
     ) -> Result<ServiceAccountTokens, BuildError> {
-        let mut tokens =
-            ServiceAccountTokens::new(&self.issuer, self.audiences.clone(), Arc::new(director.clone()), clock);
+        let (issuers, audiences) = (self.issuers.clone(), self.audiences.clone());
+        let mut tokens = ServiceAccountTokens::new(issuers, audiences, Arc::new(director.clone()), clock);
         for (path, key) in &self.believed {
             tokens.believe(key).map_err(|source| BuildError::TokenKey {
                 path: path.clone(),

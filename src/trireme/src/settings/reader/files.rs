@@ -4,7 +4,7 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
-use trireme_auth::{PasswordFile, TokenFile, TokenFileError};
+use trireme_auth::{PasswordFile, TokenFile, TokenFileError, TokenSigner, public_keys};
 use trireme_http::client::{ClientTls, TlsOptions, Trust};
 use trireme_http::server::{TlsChoice, TlsError, TrustedCas, tls_from_pem};
 use zeroize::Zeroizing;
@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 use super::{FILE, SettingsReader, readable};
 use crate::settings::KeyPairFiles;
 use crate::settings::values::list;
-use crate::token_key;
 
 const CAS: &str = "give a file of certificates of CAs, PEM";
 const CERTIFICATE: &str = "give a file that begins with a certificate, PEM";
@@ -73,7 +72,7 @@ pub(super) fn password_file(path: &str) -> Result<Option<PathBuf>, String> {
 /// The private key that signs tokens of service accounts.
 pub(super) fn signing_key(path: &str) -> Result<Option<PathBuf>, String> {
     judged(path, |content| {
-        let signer = token_key::signer(content, "");
+        let signer = TokenSigner::new(content, "");
         signer.map(drop).map_err(|error| error.to_string())
     })
 }
@@ -82,8 +81,8 @@ pub(super) fn signing_key(path: &str) -> Result<Option<PathBuf>, String> {
 pub(super) fn token_keys(paths: &str) -> Result<Vec<PathBuf>, String> {
     let file = |path| {
         let judged = judged(path, |content| {
-            let key = token_key::believed(content);
-            key.map(drop).map_err(|error| error.to_string())
+            let keys = public_keys(content);
+            keys.map(drop).map_err(|error| error.to_string())
         });
         judged.map_err(|error| format!("{path}: {error}"))
     };

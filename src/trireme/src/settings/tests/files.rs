@@ -40,8 +40,8 @@ fn a_bad_file_is_refused_by_the_flag_that_names_it_and_shows_nothing_of_itself()
           --proxy-client-cert-file: "DIR/other.key": give a file that begins with a certificate, PEM
           --token-auth-file: "DIR/tokens.csv": line 1: there must be at least a token or password, a user name and a uid
           --basic-auth-file: "DIR/tokens.csv": line 1: there must be at least a token or password, a user name and a uid
-          --service-account-key-file: "DIR/some.pem,DIR/junk": DIR/junk: this is no PEM of an RSA key, or of an ECDSA key on P-256 (private ones in PKCS#8)
-          --service-account-signing-key-file: "DIR/junk": this is no PEM of an RSA key, or of an ECDSA key on P-256 (private ones in PKCS#8)
+          --service-account-key-file: "DIR/some.pem,DIR/junk": DIR/junk: this is no PEM of RSA keys, or of ECDSA keys on P-256 or P-384
+          --service-account-signing-key-file: "DIR/junk": this is no PEM of RSA keys, or of ECDSA keys on P-256 or P-384
           --root-ca-file: "DIR/junk": give a file of certificates of CAs, PEM"#]].assert_eq(&text);
     assert!(!text.contains("s3cret"));
 }
