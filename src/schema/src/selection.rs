@@ -56,11 +56,12 @@ impl ApiSelection {
         Ok(selection)
     }
 
-    /// One version or resource; the core group is `v1`, or `/v1`.
+    /// One version or resource; the core group is `v1`, `/v1` or `api/v1`.
     fn override_one(&mut self, key: &str, value: &str) -> Result<(), String> {
         let parts: Vec<&str> = key.split('/').collect();
         let (group, version, resource) = match parts.as_slice() {
-            [version] => ("", *version, None),
+            [version] | ["api", version] => ("", *version, None),
+            ["api", version, resource] => ("", *version, Some(*resource)),
             [group, version] => (*group, *version, None),
             [group, version, resource] => (*group, *version, Some(*resource)),
             _ => return Err(format!("runtime-config invalid key {key}")),
@@ -174,6 +175,9 @@ mod tests {
         );
         assert_eq!(served("v1=false", "", "pods"), "");
         assert_eq!(served("/v1=false", "", "pods"), "");
+        assert_eq!(served("api/v1=false", "", "pods"), "");
+        assert_eq!(served("api/v1/pods=false", "", "pods"), "");
+        assert_eq!(served("api/v1", "", "pods"), "v1");
     }
 
     #[test]

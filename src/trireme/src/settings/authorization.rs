@@ -23,6 +23,13 @@ pub(crate) struct AuthorizationSettings {
     pub(crate) abac: Option<Arc<AbacPolicies>>,
 }
 
+impl AuthorizationSettings {
+    /// True if everyone may do everything.
+    pub(crate) fn allows_all(&self) -> bool {
+        self.authorizers.iter().any(|it| it.kind == AuthorizerType::AlwaysAllow)
+    }
+}
+
 /// One authorizer.
 #[derive(Debug, Clone)]
 pub(crate) struct AuthorizerSettings {

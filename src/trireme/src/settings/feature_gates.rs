@@ -8,8 +8,9 @@ use trireme_schema::{FeatureGate, GateStage, feature_gates};
 use super::values::list;
 
 /// The gates of the front door that are obeyed; those of kinds and plugins are [`Feature::ALL`].
-const OBEYED: [&str; 3] = [UNSAFE_DELETION, FLAGZ, STATUSZ];
+const OBEYED: [&str; 4] = [UNSAFE_DELETION, CREATED_CONNECTIONS, FLAGZ, STATUSZ];
 const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
+const CREATED_CONNECTIONS: &str = "AuthorizePodWebsocketUpgradeCreatePermission";
 const FLAGZ: &str = "ComponentFlagz";
 const STATUSZ: &str = "ComponentStatusz";
 
@@ -83,6 +84,11 @@ impl FeatureGates {
     /// Stored values that cannot be read may be deleted on purpose.
     pub(crate) fn unsafe_malformed_object_deletion(&self) -> bool {
         self.is_on(UNSAFE_DELETION)
+    }
+
+    /// Who connects to a pod by GET must be allowed to do so by POST, too.
+    pub(crate) fn connections_are_created(&self) -> bool {
+        self.is_on(CREATED_CONNECTIONS)
     }
 
     /// `/flagz` is served.

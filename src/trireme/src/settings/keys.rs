@@ -106,7 +106,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "oidc-groups-prefix" TEXT None, "What comes before each of them";
     "oidc-signing-algs" NAMES None, "Algorithms that the tokens may be signed with; absent: RS256";
     "oidc-required-claim" CLAIMS None, "claim=value pairs that the tokens must have, separated by commas";
-    "anonymous-auth" BOOL None, "Whether requests without credentials are admitted as those of system:anonymous; else they get 401; absent: true";
+    "anonymous-auth" BOOL None, "Whether requests without credentials are admitted as those of system:anonymous; else, and with AlwaysAllow in --authorization-mode, they get 401; absent: true";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
     "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, Node, RBAC";
     "authorization-config" FILE None, "AuthorizationConfiguration of apiserver.config.k8s.io, in place of the mode and the flags of the webhook; read again when it changes";
@@ -115,9 +115,9 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "authorization-webhook-version" VERSION Some("v1beta1"), "Version of the SubjectAccessReviews that this webhook speaks: v1 or v1beta1";
     "authorization-webhook-cache-authorized-ttl" DURATION Some("5m"), "How long it counts that this webhook allows something; 0 asks every time";
     "authorization-webhook-cache-unauthorized-ttl" DURATION Some("30s"), "How long it counts that this webhook does not; 0 asks every time";
-    "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";
-    "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
-    "service-account-issuer" URL Some("https://kubernetes.default.svc"), "In whose name service-account tokens are signed";
+    "service-account-key-file" FILES None, "Files of keys that service-account tokens are believed by, beside the one that signs: PEM of public keys, certificates or private keys, separated by commas";
+    "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA on P-256 or P-384; absent: one made in the data directory";
+    "service-account-issuer" URLS Some("https://kubernetes.default.svc"), "In whose names service-account tokens are believed, separated by commas; the first is the one that they are signed in";
     "service-account-extend-token-expiration" BOOL Some("true"), "Whether the tokens in pods are good for a year, so that programs last that read theirs once";
     "service-account-max-token-expiration" DURATION None, "The longest that service-account tokens are good for, from 1h on; longer requests are shortened, with a warning";
     "service-account-jwks-uri" URL None, "Where others find the keys that these tokens are checked with; absent: /openid/v1/jwks at --advertise-address";

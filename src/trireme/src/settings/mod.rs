@@ -121,8 +121,8 @@ pub(crate) struct Settings {
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.
     pub(crate) service_account_signing_key_file: Option<PathBuf>,
-    /// In whose name they are signed.
-    pub(crate) service_account_issuer: String,
+    /// In whose names they are believed; the first is the one that they are signed in.
+    pub(crate) service_account_issuers: Vec<String>,
     /// True if those in pods are good for a year, so that programs last that read theirs once.
     pub(crate) service_account_extend_token_expiration: bool,
     /// The longest lifetime of one, in seconds.

@@ -27,6 +27,7 @@ use super::errors::{SettingError, SettingsErrors};
 use super::feature_gates::FeatureGates;
 use super::keys;
 use super::layers::{Given, Layers};
+use super::upstream_flags::WithoutEffect;
 use super::values::{IpRange, duration, list, port, port_range};
 use super::{
     LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing, tracing_file,
@@ -37,6 +38,11 @@ const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
 const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.protobuf";
 const FILE: &str = "give a file that exists and can be read";
+const ANONYMOUS_OFF: WithoutEffect = WithoutEffect {
+    flag: "anonymous-auth",
+    reason: "nobody comes without credentials where --authorization-mode has AlwaysAllow",
+};
+const ISSUERS: &str = "service-account-issuer";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
 pub(super) fn settings(layers: Layers, known: Vec<SettingError>) -> Result<Settings, SettingsErrors> {
@@ -62,13 +68,18 @@ impl SettingsReader {
         let selected = self.parsed("runtime-config", ApiSelection::parse);
         let apis = feature_gates.on().fold(selected, ApiSelection::with_gate);
         let jwt = self.jwt();
-        let (without_effect, errors) = upstream_flags::judge(&self.layers);
+        let authorization = self.authorization();
+        let allows_all = authorization.file.is_none() && authorization.allows_all();
+        let anonymous_auth = self.anonymous_auth(jwt.as_ref(), allows_all);
+        let (mut without_effect, errors) = upstream_flags::judge(&self.layers);
+        without_effect.extend(allows_all.then_some(ANONYMOUS_OFF));
         self.errors.extend(errors);
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
+            // One of this machine alone is good for clients on it; it goes into no endpoints.
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
                 let address: IpAddr = text.parse().ok()?;
-                (!address.is_unspecified() && !address.is_loopback() && !address.is_multicast()).then_some(address)
+                (!address.is_unspecified() && !address.is_multicast()).then_some(address)
             }),
             external_host: self.optional("external-hostname", "give a host name or HOST:PORT", |text| {
                 (!text.contains(['/', ' '])).then(|| text.to_owned())
@@ -96,17 +107,15 @@ impl SettingsReader {
             token_webhook: self.token_webhook(),
             token_auth_file: self.parsed("token-auth-file", files::token_file),
             basic_auth_file: self.parsed("basic-auth-file", files::password_file),
-            anonymous_auth: self.anonymous_auth(jwt.as_ref()),
+            anonymous_auth,
             jwt,
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
                 text.parse().ok()
             }),
-            authorization: self.authorization(),
+            authorization,
             service_account_key_files: self.parsed("service-account-key-file", files::token_keys),
             service_account_signing_key_file: self.parsed("service-account-signing-key-file", files::signing_key),
-            service_account_issuer: self.value("service-account-issuer", "give a name or an https URL", |text| {
-                (!text.is_empty()).then(|| text.to_owned())
-            }),
+            service_account_issuers: self.value(ISSUERS, "give names or https URLs, separated by commas", issuers),
             service_account_extend_token_expiration: self.value(
                 "service-account-extend-token-expiration",
                 "give true or false",
@@ -404,6 +413,12 @@ fn is_authority(text: &str) -> bool {
 fn time_to_live(text: &str) -> Option<Option<Duration>> {
     let ttl = duration(text)?;
     (ttl.is_zero() || ttl >= Duration::from_secs(1)).then_some((!ttl.is_zero()).then_some(ttl))
+}
+
+/// In whose names tokens of service accounts are believed; one at least.
+fn issuers(text: &str) -> Option<Vec<String>> {
+    let issuers: Vec<String> = list(text).map(str::to_owned).collect();
+    (!issuers.is_empty()).then_some(issuers)
 }
 
 /// The bounds that kube-apiserver sets to a bound of lifetimes; 0 is none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
 
-use super::{SettingsReader, files};
+use super::{ISSUERS, SettingsReader, files, issuers};
 use crate::settings::JwtSettings;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
@@ -27,8 +27,8 @@ const CONFIGURATION: &str = "authentication-config";
 impl SettingsReader {
     /// `None` without issuers, and if they are refused.
     pub(super) fn jwt(&mut self) -> Option<JwtSettings> {
-        let issuer = self.layers.given("service-account-issuer");
-        let service_account_issuers: Vec<String> = issuer.map(|given| given.text).into_iter().collect();
+        let given = self.layers.given(ISSUERS);
+        let service_account_issuers = given.and_then(|given| issuers(&given.text)).unwrap_or_default();
         let flag = OIDC.iter().find_map(|name| self.layers.given(name));
         let (configuration, file) = match (self.layers.given(CONFIGURATION), flag) {
             (None, None) => return None,
@@ -52,8 +52,9 @@ impl SettingsReader {
         })
     }
 
-    /// Reads anonymous authentication. A file that configures it excludes the flag.
-    pub(super) fn anonymous_auth(&mut self, jwt: Option<&JwtSettings>) -> AnonymousAuth {
+    /// Reads anonymous authentication. A file that configures it excludes the flag, and the flag is for nothing where
+    /// `allows_all`: where the mode AlwaysAllow would let everyone do everything.
+    pub(super) fn anonymous_auth(&mut self, jwt: Option<&JwtSettings>, allows_all: bool) -> AnonymousAuth {
         let flag: Option<bool> = self.optional("anonymous-auth", "give true or false", |text| text.parse().ok());
         match jwt.and_then(|jwt| jwt.configuration.anonymous()) {
             Some(anonymous) => {
@@ -62,7 +63,7 @@ impl SettingsReader {
                 self.refuse_if_given("anonymous-auth", why);
                 anonymous.clone()
             }
-            None => AnonymousAuth::everywhere(flag.unwrap_or(true)),
+            None => AnonymousAuth::everywhere(flag.unwrap_or(true) && !allows_all),
         }
     }
 

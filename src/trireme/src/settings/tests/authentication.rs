@@ -105,3 +105,26 @@ fn issuers_are_those_of_a_file_or_of_flags() {
           --authentication-config: "FILE": invalid authentication configuration: jwt[0].issuer.url: Invalid value: "https://kubernetes.default.svc": URL must not overlap with disallowed issuers: [https://kubernetes.default.svc]"#]]
     .assert_eq(&show(&line));
 }
+
+#[test]
+fn nobody_comes_without_credentials_where_everything_is_allowed() {
+    let admits = |line: &str| {
+        let settings = serve(line, &[]);
+        let warned: Vec<_> = settings.without_effect.iter().map(|it| it.flag).collect();
+        (settings.anonymous_auth.enabled, warned)
+    };
+    assert_eq!(admits("trireme serve"), (true, vec![]));
+    for mode in ["AlwaysAllow", "RBAC,AlwaysAllow"] {
+        let line = format!("trireme serve --anonymous-auth=true --authorization-mode={mode}");
+        assert_eq!(admits(&line), (false, vec!["anonymous-auth"]), "{mode}");
+    }
+}
+
+#[test]
+fn tokens_may_be_believed_in_several_names() {
+    let names = |line: &str| serve(line, &[]).service_account_issuers;
+    assert_eq!(names("trireme serve"), ["https://kubernetes.default.svc"]);
+    let line =
+        "trireme serve --service-account-issuer=https://new.example --service-account-issuer=https://old.example";
+    assert_eq!(names(line), ["https://new.example", "https://old.example"]);
+}

@@ -91,3 +91,13 @@ fn versions_suites_and_lifetimes_are_held_to_what_there_is() {
         assert!(errors.starts_with("1 error in the settings"), "{errors}");
     }
 }
+
+#[test]
+fn an_address_of_this_machine_alone_may_be_advertised() {
+    let settings = serve("trireme serve --advertise-address=127.0.0.1", &[]);
+    assert_eq!(settings.advertise_address, Some([127, 0, 0, 1].into()));
+    for address in ["0.0.0.0", "224.0.0.1", "::", "host"] {
+        let line = format!("trireme serve --advertise-address={address}");
+        assert!(read_line(&line, &[]).is_err(), "{address}");
+    }
+}
