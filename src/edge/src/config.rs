@@ -59,6 +59,9 @@ pub struct EdgeConfig {
     pub version: VersionInfo,
     /// `--feature-gates=AllowUnsafeMalformedObjectDeletion=true`: what cannot be read may be deleted on purpose.
     pub unsafe_deletion: bool,
+    /// `--feature-gates=AuthorizePodWebsocketUpgradeCreatePermission=true`: who connects to a pod by GET must be allowed to do so
+    /// by POST, too.
+    pub connections_are_created: bool,
     /// The flags that `/flagz` shows, by name; `None` serves no such page.
     pub flagz: Option<Vec<(String, String)>>,
     /// `/statusz` is served.
@@ -87,6 +90,7 @@ impl EdgeConfig {
             advertised_address: None,
             version: VersionInfo::default(),
             unsafe_deletion: false,
+            connections_are_created: true,
             flagz: None,
             statusz: true,
         }

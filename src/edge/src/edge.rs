@@ -106,6 +106,7 @@ impl Edge {
             issuer: rooms.issuer,
             version: config.version,
             unsafe_deletion: config.unsafe_deletion,
+            connections_are_created: config.connections_are_created,
             flagz: config.flagz.clone(),
             started: config
                 .statusz

@@ -120,6 +120,12 @@ pub trait Connect: Send + Sync {
         true
     }
 
+    /// Reports whether who connects must be allowed to create the subresource whichever method he uses: a WebSocket begins with
+    /// a GET, and would else do for readers what POST does.
+    fn is_created(&self) -> bool {
+        false
+    }
+
     /// Holds the options against their rules and finds out where the request goes.
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>>;
 }

@@ -89,12 +89,38 @@ pub(crate) async fn authorize_unsafe_deletion(
             format!("error while checking permission for {}, {error}", quote(UNSAFE_DELETE))
         }
     };
+    Err(forbidden_object(exchange, why))
+}
+
+/// Lets a user who connects by any method go on if he may do so by POST (`pkg/registry/core/pod/rest/authorize.go` of
+/// Kubernetes).
+///
+/// # Errors
+/// 403 if not.
+pub(crate) async fn authorize_connection(authorizer: &dyn Authorizer, exchange: &Exchange) -> Result<(), ApiError> {
+    const CREATE: &str = "create";
+    if exchange.info.verb.as_str() == CREATE {
+        return Ok(());
+    }
+    let anonymous = UserInfo::default();
+    let attributes = Attributes {
+        verb: CREATE,
+        ..attributes(exchange, exchange.acting_user().unwrap_or(&anonymous))
+    };
+    match authorizer.authorize(attributes).await {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden_object(exchange, why)),
+        Decision::Failed { error, .. } => Err(ApiError::internal(&error)),
+    }
+}
+
+fn forbidden_object(exchange: &Exchange, why: String) -> ApiError {
     let info = &exchange.info;
     let resource = GroupResource {
         group: info.group().into(),
         resource: info.resource().into(),
     };
-    Err(ApiError::forbidden(&resource, info.name(), why))
+    ApiError::forbidden(&resource, info.name(), why)
 }
 
 async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Result<(), ApiError> {

@@ -1,14 +1,20 @@
 //! Requests that are for a backend of an object, such as a pod's kubelet.
 
 use actix_web::HttpResponse;
-use trireme_registry::{ConnectAnswer, ConnectRequest, subresource::Destination};
+use trireme_registry::{
+    ConnectAnswer, ConnectRequest,
+    subresource::{Destination, SubresourceRole},
+};
 
 use super::ResourceCall;
-use crate::{request_info::RequestInfo, respond::HandlerResult, status::not_implemented};
+use crate::{filters::authorization, request_info::RequestInfo, respond::HandlerResult, status::not_implemented};
 
 /// Finds the backend that the request is for, once it is admitted. No backend can be reached yet, so it ends there.
 pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     let registry = &call.route.registry;
+    if call.api.connections_are_created && is_created(call, name) {
+        authorization::authorize_connection(&*call.api.authorizer, &call.exchange).await?;
+    }
     let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;
     call.warn(warnings);
     match destination {
@@ -18,6 +24,11 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
             registry.info().resource.resource
         ))),
     }
+}
+
+fn is_created(call: &ResourceCall, name: &str) -> bool {
+    let role = call.route.registry.info().strategy.subresource(name);
+    matches!(role, Some(SubresourceRole::Connect(connect)) if connect.is_created())
 }
 
 fn request(call: &ResourceCall, name: &str) -> ConnectRequest {

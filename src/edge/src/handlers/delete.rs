@@ -1,5 +1,7 @@
 //! DELETE of one object.
 
+use std::mem;
+
 use actix_web::{http::StatusCode, web};
 use serde_json::json;
 use trireme_machinery::ApiError;
@@ -28,7 +30,8 @@ pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> Handle
         target: call.target(),
         options: deletion.options,
     };
-    let done = call.route.registry.delete(request).await?;
+    let mut done = call.route.registry.delete(request).await?;
+    call.warn(mem::take(&mut done.warnings));
     let code = if !done.removed && deletion.accepted_if_pending {
         StatusCode::ACCEPTED
     } else {

@@ -1,7 +1,7 @@
 //! DELETE of a collection.
 
 use actix_web::web;
-use trireme_registry::{request::DeleteCollectionRequest, versions};
+use trireme_registry::{DeletedCollection, request::DeleteCollectionRequest, versions};
 
 use super::{ResourceCall, delete, list, list_query};
 use crate::{negotiation::Produces, respond::HandlerResult};
@@ -20,7 +20,8 @@ pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> Handle
         list,
         options: deletion.options,
     };
-    let mut page = call.route.registry.delete_collection(request).await?;
+    let DeletedCollection { mut page, warnings } = call.route.registry.delete_collection(request).await?;
+    call.warn(warnings);
     page.items = versions::in_version(info, page.items, call.route.version).await?;
     shape.page(call, page).await
 }

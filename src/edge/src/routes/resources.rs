@@ -99,7 +99,10 @@ async fn stored(
     check_place(&exchange, &definition)?;
     let part = subresource(&exchange, &definition, route.version)?;
     let verbs = part.map_or(definition.verbs, |part| part.verbs);
-    let verb = served_verb(&exchange, verbs, part.map(|part| part.role))?;
+    let verb = match part {
+        Some(part) if passes_options_on(&exchange, part) => Verb::Get,
+        _ => served_verb(&exchange, verbs, part.map(|part| part.role))?,
+    };
     if let Some(part) = part.filter(|part| part.role != SubresourceKind::Update) {
         let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
         return match part.role {
@@ -234,6 +237,11 @@ fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<SubresourceKind>)
     } else {
         Err(ApiError::method_not_allowed())
     }
+}
+
+/// Reports whether a request is an OPTIONS for what is behind a proxy. No other resource has that method.
+fn passes_options_on(exchange: &Exchange, part: &SubresourceDefinition) -> bool {
+    exchange.method == Method::OPTIONS && part.role == SubresourceKind::Connect && &*part.name == "proxy"
 }
 
 /// Reports whether there is a path for the request at all, whatever its method: that of a single object, of a collection,

@@ -69,6 +69,10 @@ impl Connect for PodStream {
         self.name
     }
 
+    fn is_created(&self) -> bool {
+        true
+    }
+
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let name = &call.target.name;
