@@ -1,6 +1,9 @@
 //! Admission of what is not stored: webhooks and policies see reviews and bindings that are created, and connections, in
 //! kube-apiserver's order.
 
+#[path = "admission/warnings.rs"]
+mod warnings;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -178,7 +181,7 @@ fn policies_are_not_asked_about_reviews() {
         "spec": {
             "matchConstraints": {"resourceRules": everything},
             "matchConditions": [{"name": "theirs", "expression": "request.userInfo.username != 'system:apiserver'"}],
-            "validations": [{"expression": "request.resource.group == 'admissionregistration.k8s.io'"}],
+            "validations": [{"expression": "request.resource.resource.startsWith('validatingadmissionpolic')"}],
         },
     });
     setup.make(&format!("{CONFIGURED}/validatingadmissionpolicies"), &policy);
@@ -189,6 +192,10 @@ fn policies_are_not_asked_about_reviews() {
     until("the policy is asked", PATIENCE, || {
         setup.post("/api/v1/namespaces/default/configmaps?dryRun=All", &map).0 == 422
     });
+    // What configures webhooks is no secret to them.
+    let webhooks = json!({"metadata": {"name": "none"}, "webhooks": []});
+    let (code, status) = setup.post(&format!("{CONFIGURED}/validatingwebhookconfigurations"), &webhooks);
+    assert_eq!(code, 422, "{status}");
     setup.make("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({}));
     let local = json!({"spec": {"user": "bob", "resourceAttributes": {"namespace": "nowhere", "verb": "get", "resource": "pods"}}});
     setup.make(

@@ -52,6 +52,11 @@ pub struct WriteRequest {
 }
 
 impl WriteRequest {
+    /// True for a server-side apply.
+    pub(crate) fn is_apply(&self) -> bool {
+        self.options.force.is_some()
+    }
+
     /// The namespace of the objects of this request; empty for cluster-scoped resources.
     pub fn namespace(&self) -> &str {
         if self.definition.namespaced {

@@ -101,4 +101,4 @@ pub use unreadable::UnreadableValue;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use watch_cache::WatchCacheHandle;
-pub use write::metadata::generate_name;
+pub use write::{DeletedCollection, metadata::generate_name};

@@ -31,7 +31,7 @@ use crate::{
     },
     subresource::{ConnectCall, CreateCall, SubresourceCreated, SubresourceRole},
     subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest},
-    write::{AdmittedOptions, DeleteAdmission, LeasePool, PostedBody, Writer, decode::warned},
+    write::{AdmittedOptions, DeleteAdmission, DeletedCollection, LeasePool, PostedBody, Writer, decode::warned},
 };
 
 /// One resource, ready to serve. Cheap to clone.
@@ -237,7 +237,7 @@ impl RegistryHandle {
     }
 
     /// Deletes what is selected.
-    pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
+    pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<DeletedCollection, ApiError> {
         let permit = self.writer.locks.permit()?;
         let writer = Arc::clone(&self.writer);
         to_the_end(async move { writer.delete_collection(request, &permit).await }).await

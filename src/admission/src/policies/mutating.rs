@@ -147,8 +147,7 @@ impl MutatingPolicies {
         };
         if before != after {
             let version = invocation.matched.resource.group_version();
-            let stored = attributes.object.take().unwrap_or_default();
-            attributes.object = Some(attributes.object_from(&version, after, &stored).await?);
+            attributes.change_object(&version, after).await?;
             attributes.reinvocation().of(PLUGIN).ask_again();
             attributes.reinvocation().want();
         }

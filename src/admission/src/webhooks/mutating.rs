@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use trireme_actors::ActorSystem;
-use trireme_machinery::{ApiError, go_text::quote, patch::JsonPatch};
+use trireme_machinery::{ApiError, go_text::quote, json, patch::JsonPatch};
 use trireme_registry::{Admission, Attributes, PublishedSurface, Readiness, ResourceLookup, WriteRequest};
 
 use super::{
@@ -112,15 +112,13 @@ impl MutatingWebhooks {
         let Some(PatchedObject { object, patch, .. }) = asked else {
             return Ok(true);
         };
-        let patch = String::from_utf8_lossy(&patch);
+        let patch = json::compact(&String::from_utf8_lossy(&patch));
         attributes.annotate(
             format!("patch.webhook.admission.k8s.io/{place}"),
             annotation(webhook, &format!("\"patch\":{patch},\"patchType\":\"JSONPatch\"")),
         );
         let version = matched.resource.group_version();
-        let stored = attributes.object.take().unwrap_or_default();
-        let object = attributes.object_from(&version, object, &stored).await?;
-        attributes.object = Some(object);
+        attributes.change_object(&version, object).await?;
         if is_changed {
             attributes.reinvocation().of(PLUGIN).ask_again();
             attributes.reinvocation().want();

@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod compact;
 mod decode;
 mod encode;
 mod index;
@@ -16,6 +17,7 @@ mod text;
 
 use serde_json::Value;
 
+pub use compact::compact;
 pub use encode::{encode, encode_into, encode_str};
 pub use index::{JsonIndex, JsonNode};
 pub(crate) use number::{double, number};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::set::FieldSet;
-use crate::Object;
+use crate::{Object, go_text::quote};
 
 /// The update managers that an object has at most; the oldest beyond them become one.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -99,18 +99,31 @@ pub(super) fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
 }
 
 impl Managers {
-    /// Reads `managedFields`; `None` if an entry is malformed.
-    pub fn decode(entries: Option<&Value>) -> Option<Self> {
+    /// Reads `managedFields`.
+    ///
+    /// # Errors
+    /// What is wrong with an entry, in the words of `DecodeManagedFields` of upstream.
+    pub fn decode(entries: Option<&Value>) -> Result<Self, String> {
         let mut managers = BTreeMap::new();
-        for entry in entries.and_then(Value::as_array).into_iter().flatten() {
+        for (at, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
             let text = |name| text(entry, name);
             let applies = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
-                _ => return None,
+                _ => return Err("operation must be `Apply` or `Update`".to_owned()),
             };
-            if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
-                return None;
+            if text("apiVersion").is_empty() {
+                return Err("apiVersion must not be empty".to_owned());
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(format!("missing fieldsType in managed fields entry {at}")),
+                other => {
+                    return Err(format!(
+                        "invalid fieldsType {} in managed fields entry {at}",
+                        quote(other)
+                    ));
+                }
             }
             let id = ManagerId {
                 manager: text("manager").to_owned(),
@@ -121,14 +134,15 @@ impl Managers {
             let owned = OwnedFields {
                 fields: match entry.get("fieldsV1") {
                     None | Some(Value::Null) => FieldSet::default(),
-                    Some(fields) => FieldSet::decode(fields)?,
+                    Some(fields) => FieldSet::decode(fields)
+                        .ok_or_else(|| format!("error decoding versioned set in managed fields entry {at}"))?,
                 },
                 version: text("apiVersion").to_owned(),
                 time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
             };
             managers.insert(id, owned);
         }
-        Some(Self(managers))
+        Ok(Self(managers))
     }
 
     /// The entries, sorted as kube-apiserver sorts them; `None` if there is none.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Reason, json};
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
-use super::Writer;
+use super::{Writer, managed::MANAGED_FIELDS, metadata};
 use crate::{
     admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::WriteFence, item::Item,
     store_error, stored, strategy::Reservation, trace::TraceStep, versions,
@@ -41,6 +41,15 @@ impl From<StorageError> for PutError {
             Self::NotWritten(store_error(error))
         }
     }
+}
+
+/// What is left of an object that is too large for the store: managed fields can be as large as the rest of it, and
+/// kube-apiserver gives them up, too, but not those of an apply. `None` if there are none.
+fn without_managers(object: &Value) -> Option<Value> {
+    json::at(object, "/metadata/managedFields")?;
+    let mut object = object.clone();
+    metadata::of(&mut object).remove(MANAGED_FIELDS);
+    Some(object)
 }
 
 impl Writer {
@@ -87,11 +96,33 @@ impl Writer {
         object: &Value,
         compare: Compare,
     ) -> Result<PutResult, PutError> {
-        let fence = request.target.fence.as_ref();
         let version = self.version(&request.target).map_err(PutError::NotWritten)?;
         let converted = versions::as_stored(&self.info, version, object).await;
         let converted = converted.map_err(PutError::NotWritten)?;
         let object = converted.as_ref().unwrap_or(object);
+        let written = self.write_stored(request, key, object, compare).await;
+        match written {
+            Err(PutError::NotWritten(error))
+                if error.reason == Reason::RequestEntityTooLarge && !request.is_apply() =>
+            {
+                let Some(bare) = without_managers(object) else {
+                    return Err(PutError::NotWritten(error));
+                };
+                self.write_stored(request, key, &bare, compare).await
+            }
+            written => written,
+        }
+    }
+
+    /// Writes an object that is in the stored version.
+    async fn write_stored(
+        &self,
+        request: &WriteRequest,
+        key: &str,
+        object: &Value,
+        compare: Compare,
+    ) -> Result<PutResult, PutError> {
+        let fence = request.target.fence.as_ref();
         let bytes = stored::at_rest(&self.info, object).map_err(|e| PutError::NotWritten(ApiError::internal(e)))?;
         let items = self.reader.cache().items();
         let _expected = items.expect();

@@ -10,7 +10,7 @@ use super::{
     Writer,
     commit::PutResult,
     decode::{DecodedBody, warned},
-    metadata,
+    metadata::{self, OwnersSeen},
 };
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
@@ -27,7 +27,9 @@ impl Writer {
     pub(crate) async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
         let CreateRequest { target, body, options } = request;
         let request = self.request(Operation::Create, Subresource::None, target, options)?;
-        let decoded = self.decode(&request, &body)?;
+        let mut decoded = self.decode(&request, &body)?;
+        let repeated_owners = metadata::dedup_owners(&mut decoded.object, OwnersSeen::AsSent);
+        decoded.warnings.extend(repeated_owners);
         let warnings = decoded.warnings.clone();
         let created = self.create_decoded(request, decoded).await;
         created.map_err(|error| warned(error, &warnings))

@@ -7,7 +7,8 @@ use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     field::{Error, ErrorList, Path},
     go_text::kind_name,
-    json, managed, protobuf,
+    json::{self, StrictError},
+    managed, protobuf,
     schema::{self, TypeId, TypeTable},
     yaml,
 };
@@ -56,6 +57,18 @@ enum Duplicates {
     Json(Vec<String>),
     /// The message of each.
     Yaml(Vec<String>),
+    /// The paths of those in a custom resource, which are found by another decoder than unknown fields.
+    Custom(Vec<String>),
+}
+
+impl Parsed {
+    fn of_custom_resource(self) -> Self {
+        let duplicates = match self.duplicates {
+            Duplicates::Json(paths) => Duplicates::Custom(paths),
+            other => other,
+        };
+        Self { duplicates, ..self }
+    }
 }
 
 impl Duplicates {
@@ -63,13 +76,12 @@ impl Duplicates {
     fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         match self {
             Self::Json(duplicates) => texts(&json::strict_errors(document, duplicates, unknown)),
-            Self::Yaml(mut said) => {
-                said.extend(
-                    unknown
-                        .into_iter()
-                        .map(|path| json::StrictError::Unknown(path).to_string()),
-                );
-                said
+            Self::Yaml(said) => said.into_iter().chain(unknown.into_iter().map(unknown_field)).collect(),
+            Self::Custom(duplicates) => {
+                let duplicates = duplicates
+                    .into_iter()
+                    .map(|path| StrictError::Duplicate(path).to_string());
+                duplicates.chain(unknown.into_iter().map(unknown_field)).collect()
             }
         }
     }
@@ -86,7 +98,11 @@ impl Duplicates {
     }
 }
 
-fn texts(errors: &[json::StrictError]) -> Vec<String> {
+fn unknown_field(path: String) -> String {
+    StrictError::Unknown(path).to_string()
+}
+
+fn texts(errors: &[StrictError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -94,7 +110,10 @@ impl BodyDecoder<'_> {
     /// Decodes a whole body.
     pub(crate) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<DecodedBody, ApiError> {
         let parsed = match body.format {
-            BodyFormat::Json => parse_json(&body.bytes),
+            BodyFormat::Json => parse_json(&body.bytes).map(|parsed| match self.schema {
+                Some(_) => parsed.of_custom_resource(),
+                None => parsed,
+            }),
             BodyFormat::Yaml => parse_yaml(&body.bytes),
             BodyFormat::Protobuf => return self.decode_protobuf(&body.bytes),
         };

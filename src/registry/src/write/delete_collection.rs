@@ -13,12 +13,26 @@ use crate::{
     item::Item,
     key_locks::WritePermit,
     reads::ListPage,
-    request::{DeleteCollectionRequest, DeleteRequest, ListRequest, Target},
+    request::{DeleteCollectionRequest, DeleteRequest, Deleted, ListRequest, Target},
     trace::{Trace, TraceStep},
 };
 
 /// The number of objects that are being deleted at the same time.
 const AT_ONCE: usize = 8;
+
+/// The outcome of a delete of a collection.
+#[derive(Debug)]
+pub struct DeletedCollection {
+    /// The objects as they were listed.
+    pub page: ListPage,
+    /// `Warning` texts.
+    pub warnings: Vec<String>,
+}
+
+/// What is gone already need not be deleted.
+fn is_failure(error: &ApiError) -> bool {
+    error.reason != Reason::NotFound
+}
 
 impl Writer {
     /// Deletes what is selected; answers with the objects as they were listed.
@@ -26,7 +40,7 @@ impl Writer {
         &self,
         request: DeleteCollectionRequest,
         permit: &WritePermit,
-    ) -> Result<ListPage, ApiError> {
+    ) -> Result<DeletedCollection, ApiError> {
         let DeleteCollectionRequest {
             target,
             selection,
@@ -52,30 +66,39 @@ impl Writer {
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
-        let failed = self.delete_each(requests, permit).await;
+        let (failed, warnings) = self.delete_each(requests, permit).await;
         target.trace.pass(TraceStep::CollectionRemoved);
         match failed {
-            Some(error) => Err(error),
-            None => Ok(page),
+            Some(error) => Err(ApiError { warnings, ..error }),
+            None => Ok(DeletedCollection { page, warnings }),
         }
     }
 
-    /// After a failure no more deletions begin, but those under way go on to their end.
-    async fn delete_each(&self, requests: Vec<DeleteRequest>, permit: &WritePermit) -> Option<ApiError> {
+    /// The first error, and the warnings of all. After a failure no more deletions begin, but those under way go on to their
+    /// end.
+    async fn delete_each(&self, requests: Vec<DeleteRequest>, permit: &WritePermit) -> (Option<ApiError>, Vec<String>) {
         let failed = AtomicBool::new(false);
-        let failures: Vec<ApiError> = stream::iter(requests)
+        let outcomes: Vec<Result<Deleted, ApiError>> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
                 let key = self.key(permit.clone(), &request.target);
-                let error = self.delete_one(request, key, DeleteAdmission::OfCollection).await.err();
-                let error = error.filter(|error| error.reason != Reason::NotFound);
-                failed.fetch_or(error.is_some(), Ordering::Relaxed);
-                error
+                let deleted = self.delete_one(request, key, DeleteAdmission::OfCollection).await;
+                failed.fetch_or(deleted.as_ref().is_err_and(is_failure), Ordering::Relaxed);
+                deleted
             })
             .buffer_unordered(AT_ONCE)
-            .filter_map(ready)
             .collect()
             .await;
-        failures.into_iter().next()
+        let (mut first, mut warnings) = (None, Vec::new());
+        for outcome in outcomes {
+            match outcome {
+                Ok(deleted) => warnings.extend(deleted.warnings),
+                Err(error) => {
+                    warnings.extend_from_slice(&error.warnings);
+                    first = first.or_else(|| Some(error).filter(is_failure));
+                }
+            }
+        }
+        (first, warnings)
     }
 }

@@ -5,13 +5,17 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     go_text::quote,
-    managed::{self, SchemaNode},
+    json,
+    managed::{self, Managers, SchemaNode},
     schema::{self, TypeId},
 };
 
-use super::{managed::schema_node, scale};
+use super::{
+    managed::{MANAGED_FIELDS, schema_node},
+    metadata, scale,
+};
 use crate::{
-    admission::WriteRequest,
+    admission::{Attributes, WriteRequest},
     definition::{ResourceDefinition, ScalePaths, ServedVersion},
     request::Subresource,
     versions,
@@ -34,6 +38,35 @@ pub(super) fn kind_of(
         }
         Subresource::None | Subresource::Status | Subresource::Finalize => own(),
     }
+}
+
+impl Attributes {
+    /// Sets the object as a webhook or policy has changed it, in [`kind_in`](WriteRequest::kind_in). What it made of
+    /// `managedFields` counts only if it can be read, as in `fieldmanager/admission.go` of `k8s.io/apiserver`.
+    ///
+    /// # Errors
+    /// If it cannot be converted.
+    pub async fn change_object(&mut self, version: &GroupVersion, changed: Value) -> Result<(), ApiError> {
+        let before = self.object.take().unwrap_or_default();
+        let mut object = self.object_from(version, changed, &before).await?;
+        let (old, new) = (entries_of(&before), entries_of(&object));
+        if old != new
+            && let Err(why) = Managers::decode(new)
+        {
+            self.warn(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+                 mutating admission controller; please fix your requests: {why}"
+            ));
+            let old = old.cloned();
+            metadata::set_or_remove(metadata::of(&mut object), MANAGED_FIELDS, old);
+        }
+        self.object = Some(object);
+        Ok(())
+    }
+}
+
+fn entries_of(object: &Value) -> Option<&Value> {
+    json::at(object, "/metadata/managedFields")
 }
 
 impl WriteRequest {
@@ -122,7 +155,7 @@ impl WriteRequest {
     ///
     /// # Errors
     /// If it cannot be converted.
-    pub async fn object_from(&self, version: &GroupVersion, changed: Value, before: &Value) -> Result<Value, ApiError> {
+    async fn object_from(&self, version: &GroupVersion, changed: Value, before: &Value) -> Result<Value, ApiError> {
         if !self.has_versions() {
             return Ok(changed);
         }

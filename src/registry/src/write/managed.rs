@@ -114,7 +114,7 @@ impl Writer {
     /// Notes in `object`, which is in the version that it is written in, what its writer changes of `old`. An apply has done so, and so has
     /// a write of the scale.
     pub(super) async fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
-        if request.options.force.is_some() || request.subresource == Subresource::Scale {
+        if request.is_apply() || request.subresource == Subresource::Scale {
             return;
         }
         let mut given = metadata::of(object).remove(MANAGED_FIELDS);
@@ -135,7 +135,7 @@ impl Writer {
         let managers = match given.as_ref() {
             given if is_reset(given) => Managers::default(),
             given => match Managers::decode(given) {
-                Some(managers) if !managers.is_empty() => managers,
+                Ok(managers) if !managers.is_empty() => managers,
                 _ => live(),
             },
         };

@@ -143,8 +143,15 @@ pub(super) fn fill_new(object: &mut Value, now: Timestamp, has_generation: bool)
     }
 }
 
+/// When owners are looked at: in an object as it was sent, and in what mutating admission leaves, which also has those of a patch.
+#[derive(Clone, Copy)]
+pub(super) enum OwnersSeen {
+    AsSent,
+    AfterAdmission,
+}
+
 /// Drops repeated owners; gives back what to warn of.
-pub(super) fn dedup_owners(object: &mut Value) -> Option<String> {
+pub(super) fn dedup_owners(object: &mut Value, seen: OwnersSeen) -> Option<String> {
     let owners = of(object).get_mut("ownerReferences").and_then(Value::as_array_mut)?;
     let (mut kept, mut repeated): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
     for owner in owners.drain(..) {
@@ -158,9 +165,13 @@ pub(super) fn dedup_owners(object: &mut Value) -> Option<String> {
         }
     }
     *owners = kept;
+    let when = match seen {
+        OwnersSeen::AsSent => "",
+        OwnersSeen::AfterAdmission => " after mutating admission happens",
+    };
     (!repeated.is_empty()).then(|| {
         format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
              reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             repeated.join(", ")
         )

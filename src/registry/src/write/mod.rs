@@ -49,6 +49,7 @@ mod update_loop;
 
 use std::sync::Arc;
 
+pub use self::delete_collection::DeletedCollection;
 pub(crate) use self::{
     connect::AdmittedOptions, create_subresource::PostedBody, delete::DeleteAdmission, leases::LeasePool,
 };

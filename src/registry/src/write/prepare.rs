@@ -9,7 +9,11 @@ use trireme_machinery::{
     meta, names,
 };
 
-use super::{Writer, managed::MANAGED_FIELDS, metadata};
+use super::{
+    Writer,
+    managed::MANAGED_FIELDS,
+    metadata::{self, OwnersSeen},
+};
 use crate::{
     admission::WriteRequest,
     request::Subresource,
@@ -22,7 +26,7 @@ impl Writer {
     pub(super) fn prepare_new(&self, request: &WriteRequest, object: &mut Value) -> Option<String> {
         let (strategy, context) = (&*self.info.strategy, &request.context);
         metadata::fill_new(object, context.now, strategy.has_generation());
-        let repeated_owners = metadata::dedup_owners(object);
+        let repeated_owners = metadata::dedup_owners(object, OwnersSeen::AfterAdmission);
         strategy.drop_disabled(object, None);
         strategy.prepare_for_create(context, object);
         repeated_owners
@@ -54,7 +58,7 @@ impl Writer {
         old: &Value,
     ) -> Result<Option<String>, ApiError> {
         let (strategy, context) = (&*self.info.strategy, &request.context);
-        let repeated_owners = metadata::dedup_owners(new);
+        let repeated_owners = metadata::dedup_owners(new, OwnersSeen::AfterAdmission);
         metadata::carry_over(new, old);
         let entries = metadata::of(new).remove(MANAGED_FIELDS);
         strategy.drop_disabled(new, Some(old));

@@ -13,7 +13,8 @@ use trireme_machinery::{
 use super::{
     Writer,
     decode::{DecodedBody, warned},
-    metadata, object,
+    metadata::{self, OwnersSeen},
+    object,
     update_loop::{CurrentObject, StoreChange, UpdateOutcome, UpdateStep, too_busy},
 };
 use crate::{
@@ -113,7 +114,11 @@ impl Writer {
         if subresource == Subresource::Scale {
             return self.decode_scale(request, &body);
         }
-        let DecodedBody { mut object, warnings } = self.decode(&request, &body)?;
+        let DecodedBody {
+            mut object,
+            mut warnings,
+        } = self.decode(&request, &body)?;
+        warnings.extend(metadata::dedup_owners(&mut object, OwnersSeen::AsSent));
         let fitted = self.fit(&request, &mut object);
         fitted.map_err(|error| warned(error, &warnings))?;
         let replacement = Replacement {
@@ -303,6 +308,8 @@ impl Replacement {
             return Ok(object);
         }
         let mut object = writer.decode(request, &self.body)?.object;
+        // What to warn of is known.
+        let _ = metadata::dedup_owners(&mut object, OwnersSeen::AsSent);
         writer.fit(request, &mut object)?;
         Ok(object)
     }

@@ -325,12 +325,12 @@ fn a_collection_goes_as_far_as_it_is_selected() {
             list: ListOptions::default(),
             options: DeleteOptions::default(),
         };
-        let page = bench
+        let deleted = bench
             .registry
             .delete_collection(request)
             .await
             .expect("all can be deleted");
-        assert_eq!(page.items.len(), 15);
+        assert_eq!(deleted.page.items.len(), 15);
         let mut left = Vec::new();
         for number in 0..20 {
             left.extend(bench.now(&format!("t{number:02}")).await);
