@@ -191,7 +191,7 @@ fn is_namespaces(request: &WriteRequest) -> bool {
     request.resource.group.is_empty() && &*request.resource.resource == "namespaces"
 }
 
-/// Reports whether a request writes what configures admission itself: nothing that is configured is asked about it
+/// Reports whether a request writes what configures admission itself: no webhook is asked about it
 /// (`IsExemptAdmissionConfigurationResource`).
 pub(crate) fn is_exempt(request: &WriteRequest) -> bool {
     &*request.kind.group == "admissionregistration.k8s.io"

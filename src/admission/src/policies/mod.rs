@@ -89,7 +89,7 @@ impl PolicyParts {
     }
 }
 
-/// Reports whether policies are never asked about such a request: it configures them, or is a question that is not stored.
+/// Reports whether policies are never asked about such a request: it configures them (they are asked about webhooks), or is a question that is not stored.
 fn is_ignored(request: &WriteRequest) -> bool {
     let is_review = match &*request.resource.group {
         "authentication.k8s.io" => matches!(&*request.resource.resource, "selfsubjectreviews" | "tokenreviews"),
@@ -102,5 +102,13 @@ fn is_ignored(request: &WriteRequest) -> bool {
         ),
         _ => false,
     };
-    is_review || matching::is_exempt(request)
+    let is_policy = &*request.resource.group == "admissionregistration.k8s.io"
+        && matches!(
+            &*request.resource.resource,
+            "validatingadmissionpolicies"
+                | "validatingadmissionpolicybindings"
+                | "mutatingadmissionpolicies"
+                | "mutatingadmissionpolicybindings"
+        );
+    is_review || is_policy
 }

@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use trireme_cel::{Activation, Budget, EvalError, LazyFields, Map, PER_CALL_LIMIT, Value};
+use trireme_cel::{Activation, Budget, EvalError, LazyFields, Map, RUNTIME_BUDGET, Value};
 
 use super::policy::Variable;
 use crate::expression::{CompiledExpression, EvaluationFailure};
@@ -75,7 +75,8 @@ impl<'v> EvaluationScope<'v> {
             variable.expression.program.as_ref().map_err(|error| {
                 EvalError::failed(format!("composited variable \"{name}\" fails to compile: {error}"))
             })?;
-        let evaluated = program.evaluate(self.activation(), &mut Budget::new(PER_CALL_LIMIT));
+        // Its evaluation has the limit of every one; what it costs is taken from the budget of who asks for it.
+        let evaluated = program.evaluate(self.activation(), &mut Budget::new(RUNTIME_BUDGET));
         self.cost.fetch_add(evaluated.cost, Ordering::Relaxed);
         evaluated
             .result

@@ -1,6 +1,6 @@
 //! Fields and indexes.
 
-use super::{EvalResult, Evaluation, NO_SUCH_OVERLOAD};
+use super::{EvalResult, Evaluation};
 use crate::{
     library::display,
     meter::EvalError,
@@ -25,12 +25,13 @@ impl<'v> Evaluation<'v, '_> {
             .map(|found| Value::Bool(found.is_some()))
     }
 
+    /// What holds no fields, null too, holds none of this name (`refQualify` of cel-go).
     fn field(&self, operand: &Value<'v>, field: &str) -> Result<Option<Value<'v>>, EvalError> {
         match operand {
             Value::Map(map) => map.field(self.environment, field).transpose(),
+            Value::List(_) => Err(not_an_index("string")),
             Value::Optional(Some(inner)) => self.field(inner, field),
-            Value::Optional(None) => Ok(None),
-            _ => Err(NO_SUCH_OVERLOAD),
+            _ => Ok(None),
         }
     }
 
@@ -58,8 +59,7 @@ impl<'v> Evaluation<'v, '_> {
                 map.get(self.environment, &key).transpose()
             }
             Value::Optional(Some(inner)) => self.item(inner, index),
-            Value::Optional(None) => Ok(None),
-            _ => Err(NO_SUCH_OVERLOAD),
+            _ => Ok(None),
         }
     }
 }
@@ -68,11 +68,12 @@ fn item_of<'v>(list: &List<'v>, index: &Value<'v>) -> Result<Option<Value<'v>>, 
     match MapKey::of(index) {
         Some(MapKey::Int(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
         Some(MapKey::Uint(at)) => Ok(usize::try_from(at).ok().and_then(|at| list.get(at))),
-        _ => Err(EvalError::failed(format!(
-            "unsupported index type '{}' in list",
-            index.kind_name()
-        ))),
+        _ => Err(not_an_index(&index.kind_name())),
     }
+}
+
+fn not_an_index(kind: &str) -> EvalError {
+    EvalError::failed(format!("unsupported index type '{kind}' in list"))
 }
 
 fn into_optional(found: Option<Value<'_>>) -> Value<'_> {
