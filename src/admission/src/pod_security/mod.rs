@@ -8,6 +8,7 @@ mod baseline;
 mod checks;
 mod configuration;
 mod existing;
+mod metrics;
 mod pod;
 mod policy;
 mod restricted;
@@ -22,6 +23,7 @@ pub(crate) use self::configuration::PodSecurityConfiguration;
 use self::{
     checks::Violations,
     existing::ExistingPods,
+    metrics::{PodSecurityMetrics, PolicyMode},
     pod::{CheckedPod, items, name},
     policy::{LevelVersion, PREFIX, PodSecurityPolicy, PolicyLevel},
 };
@@ -55,6 +57,7 @@ pub(crate) struct PodSecurity {
     namespaces: Namespaces,
     existing: ExistingPods,
     configuration: PodSecurityConfiguration,
+    metrics: PodSecurityMetrics,
 }
 
 /// The kinds of writes that it looks at.
@@ -97,6 +100,7 @@ impl PodSecurity {
             namespaces,
             existing: ExistingPods::new(pods, clock),
             configuration,
+            metrics: PodSecurityMetrics::new(),
         }
     }
 
@@ -110,6 +114,7 @@ impl PodSecurity {
         let user = &attributes.context.user.name;
         if let Some(reason) = self.configuration.exempt(attributes.namespace(), user) {
             attributes.annotate(format!("{PREFIX}exempt"), reason.to_owned());
+            self.metrics.exempt(attributes);
             return Ok(());
         }
         let template = match secured {
@@ -128,21 +133,18 @@ impl PodSecurity {
         };
         if self.configuration.has_exempt_runtime_class(template) {
             attributes.annotate(format!("{PREFIX}exempt"), "runtimeClass".to_owned());
+            self.metrics.exempt(attributes);
             return Ok(());
         }
         let namespace = self.namespaces.find(attributes.namespace()).await;
         let namespace = namespace.map_err(|_| {
+            self.metrics.failed(attributes, true);
             let name = quote(attributes.namespace());
             ApiError::internal(format!("failed to lookup namespace {name}"))
         })?;
         let (policy, errors) = PodSecurityPolicy::of_labels(self.configuration.defaults, |key| namespace.label(key));
-        evaluate(
-            attributes,
-            CheckedPod::of(template),
-            secured == SecuredWrite::Pod,
-            &policy,
-            &errors,
-        )
+        let pod = CheckedPod::of(template);
+        self.evaluate(attributes, pod, secured == SecuredWrite::Pod, &policy, &errors)
     }
 
     async fn check_namespace(&self, attributes: &Attributes, namespace: &Value) -> Result<(), ApiError> {
@@ -170,6 +172,70 @@ impl PodSecurity {
         Ok(())
     }
 
+    /// Holds a pod or a template against the policy.
+    fn evaluate(
+        &self,
+        attributes: &Attributes,
+        pod: CheckedPod<'_>,
+        enforces: bool,
+        policy: &PodSecurityPolicy,
+        errors: &ErrorList,
+    ) -> Result<(), ApiError> {
+        let annotate = |key: &str, value: String| attributes.annotate(format!("{PREFIX}{key}"), value);
+        let is_privileged = errors.is_empty() && policy.is_fully_privileged();
+        if enforces {
+            let level = if is_privileged {
+                PodSecurityPolicy::default().enforce
+            } else {
+                policy.enforce
+            };
+            annotate("enforce-policy", level.to_string());
+        }
+        if is_privileged {
+            if enforces {
+                self.metrics
+                    .evaluated(attributes, PolicyMode::Enforce, policy.enforce, true);
+            }
+            return Ok(());
+        }
+        if !errors.is_empty() {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let errors = trireme_machinery::go_text::aggregate_errors(&errors).unwrap_or_default();
+            self.metrics.failed(attributes, false);
+            annotate("error", format!("Failed to parse policy: {errors}"));
+        }
+        let violations = |of: LevelVersion| Violations::of(pod, of);
+        let audited = violations(policy.audit);
+        if !audited.is_empty() {
+            let level = quote(&policy.audit.to_string());
+            let text = format!("would violate PodSecurity {level}: {}", audited.details());
+            annotate("audit-violations", text);
+            self.metrics
+                .evaluated(attributes, PolicyMode::Audit, policy.audit, false);
+        }
+        let enforced = if enforces {
+            violations(policy.enforce)
+        } else {
+            Violations::default()
+        };
+        if enforces {
+            self.metrics
+                .evaluated(attributes, PolicyMode::Enforce, policy.enforce, enforced.is_empty());
+        }
+        if !enforced.is_empty() {
+            let level = quote(&policy.enforce.to_string());
+            let why = format!("violates PodSecurity {level}: {}", enforced.details());
+            return Err(forbidden(attributes, why));
+        }
+        let warned = violations(policy.warn);
+        if !warned.is_empty() {
+            let level = quote(&policy.warn.to_string());
+            attributes.warn(format!("would violate PodSecurity {level}: {}", warned.details()));
+            self.metrics.evaluated(attributes, PolicyMode::Warn, policy.warn, false);
+        }
+        Ok(())
+    }
+
     fn policy_of(&self, namespace: &Value) -> (PodSecurityPolicy, ErrorList) {
         let labels = namespace.pointer("/metadata/labels");
         PodSecurityPolicy::of_labels(self.configuration.defaults, |key| labels?.get(key)?.as_str())
@@ -179,57 +245,6 @@ impl PodSecurity {
 /// Reports whether pods may violate a policy that did not violate the old one.
 fn is_stricter(new: LevelVersion, old: LevelVersion) -> bool {
     new != old && new.level != PolicyLevel::Privileged && (new.version != old.version || new.level > old.level)
-}
-
-/// Holds a pod or a template against the policy.
-fn evaluate(
-    attributes: &Attributes,
-    pod: CheckedPod<'_>,
-    enforces: bool,
-    policy: &PodSecurityPolicy,
-    errors: &ErrorList,
-) -> Result<(), ApiError> {
-    let annotate = |key: &str, value: String| attributes.annotate(format!("{PREFIX}{key}"), value);
-    let is_privileged = errors.is_empty() && policy.is_fully_privileged();
-    if enforces {
-        let level = if is_privileged {
-            PodSecurityPolicy::default().enforce
-        } else {
-            policy.enforce
-        };
-        annotate("enforce-policy", level.to_string());
-    }
-    if is_privileged {
-        return Ok(());
-    }
-    if !errors.is_empty() {
-        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let errors = trireme_machinery::go_text::aggregate_errors(&errors).unwrap_or_default();
-        annotate("error", format!("Failed to parse policy: {errors}"));
-    }
-    let violations = |of: LevelVersion| Violations::of(pod, of);
-    let audited = violations(policy.audit);
-    if !audited.is_empty() {
-        let level = quote(&policy.audit.to_string());
-        let text = format!("would violate PodSecurity {level}: {}", audited.details());
-        annotate("audit-violations", text);
-    }
-    let enforced = if enforces {
-        violations(policy.enforce)
-    } else {
-        Violations::default()
-    };
-    if !enforced.is_empty() {
-        let level = quote(&policy.enforce.to_string());
-        let why = format!("violates PodSecurity {level}: {}", enforced.details());
-        return Err(forbidden(attributes, why));
-    }
-    let warned = violations(policy.warn);
-    if !warned.is_empty() {
-        let level = quote(&policy.warn.to_string());
-        attributes.warn(format!("would violate PodSecurity {level}: {}", warned.details()));
-    }
-    Ok(())
 }
 
 /// Reports whether an update changes what runs in a pod: images, or ephemeral containers.

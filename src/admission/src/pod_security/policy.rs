@@ -16,6 +16,15 @@ pub(super) enum PolicyLevel {
 }
 
 impl PolicyLevel {
+    /// As labels of namespaces and metrics name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Privileged => "privileged",
+            Self::Baseline => "baseline",
+            Self::Restricted => "restricted",
+        }
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "privileged" => Some(Self::Privileged),
@@ -60,11 +69,7 @@ pub(super) struct LevelVersion {
 
 impl fmt::Display for LevelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match self.level {
-            PolicyLevel::Privileged => "privileged",
-            PolicyLevel::Baseline => "baseline",
-            PolicyLevel::Restricted => "restricted",
-        };
+        let level = self.level.name();
         match self.version {
             PolicyVersion::Latest => write!(f, "{level}:latest"),
             PolicyVersion::Minor(minor) => write!(f, "{level}:v1.{minor}"),
