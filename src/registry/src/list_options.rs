@@ -16,6 +16,7 @@ use trireme_storage::Revision;
 
 use crate::{
     definition::ResourceDefinition,
+    reads::token::Continuation,
     request::{Freshness, ListOptions, Selection, WatchStart},
 };
 
@@ -73,6 +74,7 @@ impl ListQuery<'_> {
         let token = self.continue_token.unwrap_or_default();
         let resource_version = self.resource_version.unwrap_or_default();
         if !token.is_empty() && !matches!(resource_version, "" | "0") {
+            Continuation::decode(token)?;
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));

@@ -1,12 +1,19 @@
-//! The discovery documents.
+//! The discovery documents. Their fields have the order of kube-apiserver, since scripts search them as text: upstream's
+//! tests of kubectl do.
 
-use std::sync::OnceLock;
+mod forms;
+
+use std::sync::{Arc, OnceLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use trireme_machinery::{GroupVersion, Object};
+use trireme_machinery::GroupVersion;
 
+use self::forms::{
+    ApiGroup, ApiGroupList, ApiResource, ApiResourceList, ApiVersions, GroupVersionForDiscovery, ResourceDiscovery,
+    ResponseKind, ServerAddress, SubresourceDiscovery, VersionDiscovery,
+};
 use super::{Document, Documents, GroupEntry, VersionEntry, VersionedResource};
 use crate::definition::{ResourceDefinition, SubresourceDefinition};
 
@@ -31,11 +38,14 @@ pub(super) struct RenderedDiscovery {
 
 /// `/api`: the versions of the core group. `server_address` is the host and port that clients reach the server at.
 pub fn api_versions(server_address: &str) -> Document {
-    Document::of(&json!({
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
-    }))
+    Document::of(&ApiVersions {
+        kind: "APIVersions",
+        versions: ["v1"],
+        server_addresses: [ServerAddress {
+            client_cidr: "0.0.0.0/0",
+            server_address,
+        }],
+    })
 }
 
 /// The `storageVersionHash` of a kind: clients compare it to learn that the stored version changed.
@@ -49,8 +59,11 @@ impl Documents {
     pub fn group_list(&self) -> &Document {
         self.discovery.group_list.get_or_init(|| {
             let named = self.groups.iter().filter(|group| !group.name.is_empty());
-            let groups: Vec<Value> = named.map(GroupEntry::value).collect();
-            Document::of(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+            Document::of(&ApiGroupList {
+                kind: "APIGroupList",
+                api_version: "v1",
+                groups: named.map(|group| group.form(false)).collect(),
+            })
         })
     }
 
@@ -58,12 +71,7 @@ impl Documents {
     pub fn group(&self, name: &str) -> Option<&Document> {
         let mut groups = self.groups.iter();
         let group = groups.find(|group| *group.name == *name && !name.is_empty())?;
-        Some(group.document.get_or_init(|| {
-            let mut value = group.value();
-            value["kind"] = json!("APIGroup");
-            value["apiVersion"] = json!("v1");
-            Document::of(&value)
-        }))
+        Some(group.document.get_or_init(|| Document::of(&group.form(true))))
     }
 
     /// `/api/v1` and `/apis/GROUP/VERSION`: the resources of a version; `None` if nothing is served in it.
@@ -86,9 +94,8 @@ impl Documents {
     fn aggregated(&self, core: bool) -> Document {
         let groups = self.groups.iter().filter(|group| group.name.is_empty() == core);
         let items: Vec<String> = groups.map(|group| self.aggregated_group(group)).collect();
-        let head = r#"{"apiVersion":"apidiscovery.k8s.io/v2","items":["#;
-        let tail = r#"],"kind":"APIGroupDiscoveryList","metadata":{}}"#;
-        Document::new(format!("{head}{}{tail}", items.join(",")).into_bytes())
+        let head = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":["#;
+        Document::new(format!("{head}{}]}}", items.join(",")).into_bytes())
     }
 
     /// Text of a group, put together from what the group versions keep of theirs.
@@ -106,59 +113,65 @@ impl Documents {
             )
         });
         let versions: Vec<&str> = versions.collect();
-        let mut metadata = Object::new();
-        if !group.name.is_empty() {
-            metadata.insert("name".to_owned(), (&*group.name).into());
-        }
-        let metadata = Value::Object(metadata);
+        let metadata = match &*group.name {
+            "" => "{}".to_owned(),
+            name => format!(r#"{{"name":{}}}"#, text_of(&name)),
+        };
         format!(r#"{{"metadata":{metadata},"versions":[{}]}}"#, versions.join(","))
     }
 }
 
 impl GroupEntry {
-    fn value(&self) -> Value {
-        let versions = self
-            .versions
-            .iter()
-            .map(|version| json!({"groupVersion": version.to_string(), "version": &*version.version}));
-        let versions: Vec<Value> = versions.collect();
-        json!({"name": &*self.name, "preferredVersion": versions.first(), "versions": versions})
+    /// The group, in a document of its own if it is `alone`.
+    fn form(&self, alone: bool) -> ApiGroup<'_> {
+        ApiGroup {
+            kind: alone.then_some("APIGroup"),
+            api_version: alone.then_some("v1"),
+            name: &self.name,
+            versions: self.versions.iter().map(version_form).collect(),
+            preferred_version: self.versions.first().map(version_form),
+        }
+    }
+}
+
+fn version_form(group_version: &GroupVersion) -> GroupVersionForDiscovery<'_> {
+    GroupVersionForDiscovery {
+        group_version: group_version.to_string(),
+        version: &group_version.version,
     }
 }
 
 fn resource_list(group_version: &GroupVersion, entry: &VersionEntry) -> Document {
-    let rows: Vec<Value> = entry.resources.iter().flat_map(rows).collect();
-    let mut list = json!({
-        "kind": "APIResourceList",
-        "groupVersion": group_version.to_string(),
-        "resources": rows,
-    });
-    // The core group's list has come without apiVersion from the beginning.
-    if !group_version.group.is_empty() {
-        list["apiVersion"] = json!("v1");
-    }
-    Document::of(&list)
+    Document::of(&ApiResourceList {
+        kind: "APIResourceList",
+        // The core group's list has come without it from the beginning.
+        api_version: (!group_version.group.is_empty()).then_some("v1"),
+        group_version: group_version.to_string(),
+        resources: entry.resources.iter().flat_map(rows).collect(),
+    })
 }
 
 /// A resource's row and those of its subresources.
-fn rows(resource: &VersionedResource) -> Vec<Value> {
+fn rows(resource: &VersionedResource) -> impl Iterator<Item = ApiResource<'_>> {
     let definition = &*resource.definition;
-    let mut row = json!({
-        "name": &*definition.resource.resource,
-        "singularName": &*definition.singular,
-        "namespaced": definition.namespaced,
-        "kind": &*definition.kind,
-        "verbs": verbs(definition),
-    });
-    add_names(&mut row, definition);
-    if !definition.storage_prefix.is_empty() {
+    let hash = || {
         let GroupVersion { group, version } = &definition.stored().group_version;
-        row["storageVersionHash"] = storage_version_hash(group, version, &definition.kind).into();
-    }
+        storage_version_hash(group, version, &definition.kind)
+    };
+    let row = ApiResource {
+        name: (*definition.resource.resource).to_owned(),
+        singular_name: &definition.singular,
+        namespaced: definition.namespaced,
+        group: "",
+        version: "",
+        kind: &definition.kind,
+        verbs: verbs(definition),
+        short_names: texts(&definition.short_names),
+        categories: texts(&definition.categories),
+        storage_version_hash: (!definition.storage_prefix.is_empty()).then(hash),
+    };
     let subresources = definition.subresources_in(resource.version());
-    std::iter::once(row)
-        .chain(subresources.map(|subresource| subresource_row(definition, subresource)))
-        .collect()
+    std::iter::once(row).chain(subresources.map(|subresource| subresource_row(definition, subresource)))
 }
 
 /// The verbs of a resource; kube-apiserver has an order of its own for those of custom resources.
@@ -171,63 +184,65 @@ fn verbs(definition: &ResourceDefinition) -> Vec<&'static str> {
     names
 }
 
-fn add_names(row: &mut Value, definition: &ResourceDefinition) {
-    for (field, names) in [
-        ("shortNames", &definition.short_names),
-        ("categories", &definition.categories),
-    ] {
-        if !names.is_empty() {
-            row[field] = names.iter().map(|name| Value::from(&**name)).collect();
-        }
+fn subresource_row<'d>(definition: &'d ResourceDefinition, subresource: &'d SubresourceDefinition) -> ApiResource<'d> {
+    let (group, version) = parts(subresource.group_version.as_ref());
+    ApiResource {
+        name: format!("{}/{}", definition.resource.resource, subresource.name),
+        singular_name: "",
+        namespaced: definition.namespaced,
+        group,
+        version,
+        kind: &subresource.kind,
+        verbs: subresource.verbs.names(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
     }
-}
-
-fn subresource_row(definition: &ResourceDefinition, subresource: &SubresourceDefinition) -> Value {
-    let mut row = json!({
-        "name": format!("{}/{}", definition.resource.resource, subresource.name),
-        "singularName": "",
-        "namespaced": definition.namespaced,
-        "kind": &*subresource.kind,
-        "verbs": subresource.verbs.names(),
-    });
-    if let Some(GroupVersion { group, version }) = &subresource.group_version {
-        row["group"] = json!(&**group);
-        row["version"] = json!(&**version);
-    }
-    row
 }
 
 fn aggregated_version(group_version: &GroupVersion, entry: &VersionEntry) -> String {
-    let resources: Vec<Value> = entry.resources.iter().map(aggregated_resource).collect();
-    json!({"version": &*group_version.version, "freshness": "Current", "resources": resources}).to_string()
+    text_of(&VersionDiscovery {
+        version: &group_version.version,
+        resources: entry.resources.iter().map(aggregated_resource).collect(),
+        freshness: "Current",
+    })
 }
 
-fn aggregated_resource(resource: &VersionedResource) -> Value {
+fn aggregated_resource(resource: &VersionedResource) -> ResourceDiscovery<'_> {
     let definition = &*resource.definition;
-    let mut entry = json!({
-        "resource": &*definition.resource.resource,
-        "responseKind": response_kind(&definition.kind, None),
-        "scope": if definition.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": &*definition.singular,
-        "verbs": verbs(definition),
-    });
-    add_names(&mut entry, definition);
-    let mut subresources = definition.subresources_in(resource.version()).peekable();
-    if subresources.peek().is_some() {
-        let subresources = subresources.map(|subresource| {
-            json!({
-                "subresource": &*subresource.name,
-                "responseKind": response_kind(&subresource.kind, subresource.group_version.as_ref()),
-                "verbs": subresource.verbs.names(),
+    let subresources = definition.subresources_in(resource.version());
+    ResourceDiscovery {
+        resource: &definition.resource.resource,
+        response_kind: response_kind(&definition.kind, None),
+        scope: if definition.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: &definition.singular,
+        verbs: verbs(definition),
+        short_names: texts(&definition.short_names),
+        categories: texts(&definition.categories),
+        subresources: subresources
+            .map(|subresource| SubresourceDiscovery {
+                subresource: &subresource.name,
+                response_kind: response_kind(&subresource.kind, subresource.group_version.as_ref()),
+                verbs: subresource.verbs.names(),
             })
-        });
-        entry["subresources"] = subresources.collect();
+            .collect(),
     }
-    entry
 }
 
 /// An empty group and version stand for those of the enclosing entry.
-fn response_kind(kind: &str, group_version: Option<&GroupVersion>) -> Value {
-    let (group, version) = group_version.map_or(("", ""), |version| (&*version.group, &*version.version));
-    json!({"group": group, "version": version, "kind": kind})
+fn response_kind<'k>(kind: &'k str, group_version: Option<&'k GroupVersion>) -> ResponseKind<'k> {
+    let (group, version) = parts(group_version);
+    ResponseKind { group, version, kind }
+}
+
+fn parts(group_version: Option<&GroupVersion>) -> (&str, &str) {
+    group_version.map_or(("", ""), |version| (&*version.group, &*version.version))
+}
+
+fn texts(names: &[Arc<str>]) -> Vec<&str> {
+    names.iter().map(|name| &**name).collect()
+}
+
+fn text_of(form: &impl Serialize) -> String {
+    serde_json::to_string(form).expect("texts, lists and records are JSON")
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde::Serialize;
 use sha2::{Digest as _, Sha512};
 
 /// A document as it goes over the wire. Cheap to clone.
@@ -17,8 +17,8 @@ pub struct Document {
 
 impl Document {
     /// A document of compact JSON, identified by its contents.
-    pub fn of(value: &Value) -> Self {
-        Self::new(value.to_string().into_bytes())
+    pub fn of(form: &impl Serialize) -> Self {
+        Self::new(serde_json::to_vec(form).expect("texts, lists and records are JSON"))
     }
 
     /// A document that is identified by its contents.

@@ -163,8 +163,12 @@ fn what_cannot_be_read_is_a_bad_request() {
             r#"invalid resource version: resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax"#,
         ),
         (
-            "continue=k&resourceVersion=5",
+            "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiJhXHUwMDAwIn0&resourceVersion=5",
             "specifying resource version is not allowed when using continue",
+        ),
+        (
+            "continue=k&resourceVersion=5",
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte 0",
         ),
         (
             "labelSelector==",
