@@ -20,7 +20,11 @@ use trireme_actors::{ActorSystem, Clock};
 use trireme_machinery::GroupVersion;
 use trireme_registry::{DirectorHandle, ProxiedOpenApi, ProxiedVersion, Readiness};
 
-use crate::{api_service::ApiService, discovery, openapi, remote::RemoteServers};
+use crate::{
+    api_service::ApiService,
+    discovery, openapi,
+    remote::{RemoteError, RemoteServers},
+};
 
 /// The interval at which documents are asked for again.
 const REFRESH: Duration = Duration::from_secs(60);
@@ -292,21 +296,29 @@ struct Asking {
 }
 
 impl Asking {
+    /// What it serves is asked of a server that is not available, too: as kube-apiserver does it.
     async fn ask(self, name: &str) -> FetchedDocuments {
-        let backend = match self.remote.available(name).await {
-            Ok(backend) => backend,
-            Err(error) => {
-                return FetchedDocuments {
-                    source: self.source,
-                    discovery: Err(error.to_string()),
-                    openapi: Err(error.to_string()),
-                };
-            }
+        let services = self.remote.services().load();
+        let server = services.find(name).and_then(|service| service.proxied());
+        let backend = match server {
+            Some(server) => self.remote.backend_of(server).await,
+            None => Err(RemoteError::Unavailable.to_string()),
+        };
+        let (discovery, openapi) = match &backend {
+            Ok(backend) => (
+                discovery::entry(backend, &self.version).await,
+                if self.source.is_available {
+                    openapi::documents(backend, &self.version, &self.openapi).await
+                } else {
+                    Err(RemoteError::Unavailable.to_string())
+                },
+            ),
+            Err(why) => (Err(why.clone()), Err(why.clone())),
         };
         FetchedDocuments {
-            discovery: discovery::entry(&backend, &self.version).await,
-            openapi: openapi::documents(&backend, &self.version, &self.openapi).await,
             source: self.source,
+            discovery,
+            openapi,
         }
     }
 }
