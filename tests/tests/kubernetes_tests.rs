@@ -1,0 +1,272 @@
+//! What tests of Kubernetes itself ask of a server, those of kubectl (`test/cmd`) and of its integration (`test/integration`), and
+//! no other test here does.
+
+use std::{fmt::Write as _, time::Duration};
+
+use serde_json::{Value, json};
+use trireme_tests::group::until;
+use trireme_tests::http::{Answer, Client, Request};
+use trireme_tests::server::USER_TOKEN;
+use trireme_tests::{Server, StoreChoice};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/widgets";
+/// The time limit of waits for what comes in a moment, or never.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn start() -> (Server, Client) {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    until("the namespace is there", PATIENCE, || {
+        admin
+            .get("/api/v1/namespaces/default")
+            .is_ok_and(|answer| answer.code == 200)
+    });
+    (server, admin)
+}
+
+fn make(client: &Client, path: &str, body: &Value) -> Value {
+    let answer = client.json("POST", path, body).expect("an answer");
+    assert_eq!(answer.code, 201, "{path}: {}", answer.text());
+    read(&answer)
+}
+
+fn read(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+/// Defines widgets with these properties, and waits until they are served.
+fn define(admin: &Client, properties: &Value) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": properties}});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    make(admin, DEFINITIONS, &definition);
+    until("the resource is served", PATIENCE, || {
+        admin.get(WIDGETS).is_ok_and(|answer| answer.code == 200)
+    });
+}
+
+/// `TestCreateVeryLargeObject` and its siblings, at a limit of 1.5 MiB.
+#[test]
+fn an_object_whose_managers_do_not_fit_is_stored_without_them() {
+    let (_server, admin) = start();
+    let data = |value: &str| {
+        let entries = (0..9_999).map(|number| (format!("{}-{number}", "k".repeat(70)), json!(value)));
+        entries.collect::<serde_json::Map<String, Value>>()
+    };
+    let body = |name: &str, value: &str| json!({"metadata": {"name": name}, "data": data(value)});
+    let created = make(&admin, CONFIG_MAPS, &body("created", "A"));
+    assert_eq!(created["metadata"].get("managedFields"), None);
+    let small = make(
+        &admin,
+        CONFIG_MAPS,
+        &json!({"metadata": {"name": "updated"}, "data": {"a": "b"}}),
+    );
+    assert!(small["metadata"]["managedFields"].is_array());
+    let path = format!("{CONFIG_MAPS}/updated");
+    let updated = admin.json("PUT", &path, &body("updated", "A")).expect("an answer");
+    assert_eq!(updated.code, 200);
+    assert_eq!(read(&updated)["metadata"].get("managedFields"), None);
+    let patch = |path: &str, content_type: &str, body: &Value| {
+        let sent = admin.send(&Request {
+            method: "PATCH",
+            path,
+            body: Some(body.to_string().into_bytes()),
+            content_type: Some(content_type),
+            ..Request::default()
+        });
+        sent.expect("an answer")
+    };
+    make(
+        &admin,
+        CONFIG_MAPS,
+        &json!({"metadata": {"name": "patched"}, "data": {"a": "b"}}),
+    );
+    let patched = patch(
+        &format!("{CONFIG_MAPS}/patched"),
+        "application/merge-patch+json",
+        &json!({"data": data("A")}),
+    );
+    assert_eq!(patched.code, 200);
+    assert_eq!(read(&patched)["metadata"].get("managedFields"), None);
+    // An apply is about its managers.
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "created"}});
+    let path = format!("{CONFIG_MAPS}/created?fieldManager=m");
+    let refused = patch(&path, "application/apply-patch+yaml", &applied);
+    assert_eq!(
+        (refused.code, &read(&refused)["reason"]),
+        (413, &json!("RequestEntityTooLarge"))
+    );
+}
+
+/// kubectl's tests search discovery as text.
+#[test]
+fn fields_of_discovery_have_the_order_of_kube_apiserver() {
+    let (_server, admin) = start();
+    let text = |path: &str| admin.get(path).expect("an answer").text();
+    let core = text("/api/v1");
+    assert!(
+        core.starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings""#),
+        "{core}"
+    );
+    let verbs = r#"["create","delete","deletecollection","get","list","patch","update","watch"]"#;
+    for row in [
+        format!(
+            r#"{{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":{verbs},"shortNames":["cm"],"storageVersionHash":"#
+        ),
+        format!(r#""verbs":{verbs},"shortNames":["po"],"categories":["all"],"storageVersionHash":"#),
+        r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#.to_owned(),
+    ] {
+        assert!(core.contains(&row), "{row} in {core}");
+    }
+    assert!(text("/apis").starts_with(r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apiregistration.k8s.io","versions":[{"groupVersion":"#));
+    let group = r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}"#;
+    assert_eq!(text("/apis/apps").trim_end(), group);
+}
+
+/// `TestExportRejection`
+#[test]
+fn export_is_refused() {
+    let (_server, admin) = start();
+    let get = |query: &str| {
+        admin
+            .get(&format!("/api/v1/namespaces/default?{query}"))
+            .expect("an answer")
+    };
+    for query in ["export=true", "export=1"] {
+        let refused = get(query);
+        assert_eq!(refused.code, 400, "{query}");
+        let why = "the export parameter, deprecated since v1.14, is no longer supported";
+        assert_eq!(read(&refused)["message"], why);
+    }
+    for query in ["export=false", "export="] {
+        assert_eq!(get(query).code, 200, "{query}");
+    }
+}
+
+/// `TestPodSubresourceAuth`: a WebSocket begins with a GET.
+#[test]
+fn who_may_only_get_exec_does_not_get_it() {
+    let (server, admin) = start();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    make(&admin, "/api/v1/namespaces/default/pods", &pod);
+    let user = server.client().with_token(USER_TOKEN);
+    let name = {
+        let review = make(&user, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({}));
+        review["status"]["userInfo"]["username"]
+            .as_str()
+            .expect("a name")
+            .to_owned()
+    };
+    let allow = |verb: &str| {
+        let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+        let resources = ["pods/exec", "pods/attach", "pods/portforward"];
+        let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": [verb]}]);
+        make(
+            &admin,
+            &format!("{roles}/roles"),
+            &json!({"metadata": {"name": verb}, "rules": rules}),
+        );
+        let binding = json!({
+            "metadata": {"name": verb},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": &name}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": verb},
+        });
+        make(&admin, &format!("{roles}/rolebindings"), &binding);
+    };
+    let connect = |part: &str| {
+        let answer = user
+            .get(&format!("/api/v1/namespaces/default/pods/p/{part}"))
+            .expect("an answer");
+        (
+            answer.code,
+            read(&answer)["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    allow("get");
+    for part in ["exec", "attach", "portforward"] {
+        assert_eq!(connect(part), (403, r#"pods "p" is forbidden: "#.to_owned()), "{part}");
+    }
+    allow("create");
+    for part in ["exec", "attach", "portforward"] {
+        assert_eq!(
+            connect(part),
+            (400, "pod p does not have a host assigned".to_owned()),
+            "{part}"
+        );
+    }
+}
+
+/// `TestFieldValidation`: repeated keys are found by one decoder, unknown fields by another one after it.
+#[test]
+fn repeated_keys_of_a_custom_resource_are_told_before_unknown_fields() {
+    let (_server, admin) = start();
+    let embedded = json!({
+        "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+    });
+    let spec = json!({"type": "object", "properties": {"known": {"type": "string"}, "embedded": embedded}});
+    define(&admin, &json!({"spec": spec}));
+    let body = r#"{
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "a", "name": "w", "alien": 1},
+        "spec": {
+            "unknown": 1, "twice": 1, "twice": 2, "known": "a", "known": "b",
+            "embedded": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "alien": 1}}
+        }
+    }"#;
+    let post = |validation: &str| {
+        let sent = admin.send(&Request {
+            method: "POST",
+            path: &format!("{WIDGETS}?dryRun=All&fieldValidation={validation}"),
+            body: Some(body.as_bytes().to_vec()),
+            content_type: Some("application/json"),
+            ..Request::default()
+        });
+        sent.expect("an answer")
+    };
+    let expected = [
+        r#"duplicate field "metadata.name""#,
+        r#"duplicate field "spec.twice""#,
+        r#"duplicate field "spec.known""#,
+        r#"unknown field "metadata.alien""#,
+        r#"unknown field "spec.twice""#,
+        r#"unknown field "spec.unknown""#,
+        r#"unknown field "spec.embedded.metadata.alien""#,
+    ];
+    let strict = post("Strict");
+    assert_eq!(strict.code, 400);
+    let mut message = r#"Widget in version "v1" cannot be handled as a Widget: strict decoding error: "#.to_owned();
+    write!(message, "{}", expected.join(", ")).expect("written");
+    assert_eq!(read(&strict)["message"], message);
+    let warned = post("Warn");
+    assert_eq!(warned.code, 201);
+    let warnings: Vec<String> = warned.header("warning").map(|text| text.replace('\\', "")).collect();
+    assert_eq!(warnings, expected.map(|text| format!("299 - \"{text}\"")));
+}
+
+/// `TestCustomResourceDefaultingOfMetaFields`: a default is pruned as what a client sends is.
+#[test]
+fn defaults_of_embedded_resources_have_the_fields_of_metadata_only() {
+    let (_server, admin) = start();
+    let default = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "alien": 1},
+    });
+    let embedded = json!({
+        "type": "object", "x-kubernetes-embedded-resource": true, "default": default,
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}},
+    });
+    define(&admin, &json!({"embedded": embedded}));
+    let made = make(
+        &admin,
+        WIDGETS,
+        &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}),
+    );
+    let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+    assert_eq!(made["embedded"], expected);
+}
