@@ -270,3 +270,39 @@ fn defaults_of_embedded_resources_have_the_fields_of_metadata_only() {
     let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
     assert_eq!(made["embedded"], expected);
 }
+
+/// `TestWebhookConverter`, without the webhook: defaults are those of the version of the request, and of the stored one when it is
+/// read.
+#[test]
+fn an_object_has_the_defaults_of_its_own_and_of_the_stored_version_from_the_beginning() {
+    let (_server, admin) = start();
+    let version = |name: &str, is_stored: bool, defaulted: &str| {
+        let mut properties = json!({"one": {"type": "string"}, "two": {"type": "string"}, "three": {"type": "string"}});
+        properties[defaulted]["default"] = json!("yes");
+        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": properties}});
+        json!({"name": name, "served": true, "storage": is_stored, "schema": schema})
+    };
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", false, "one"), version("v2", true, "two"), version("v3", false, "three")],
+        },
+    });
+    make(&admin, DEFINITIONS, &definition);
+    until("the resource is served", PATIENCE, || {
+        admin.get(WIDGETS).is_ok_and(|answer| answer.code == 200)
+    });
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    let made = make(&admin, WIDGETS, &widget);
+    let shown = ["v1", "v2", "v3"].map(|version| {
+        let answer = admin
+            .get(&format!("/apis/example.com/{version}/widgets/w"))
+            .expect("an answer");
+        read(&answer)
+    });
+    for object in shown.iter().chain([&made]) {
+        let given = ["one", "two", "three"].map(|field| object[field].as_str());
+        assert_eq!(given, [Some("yes"), Some("yes"), None], "{}", object["apiVersion"]);
+    }
+}

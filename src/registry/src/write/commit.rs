@@ -13,8 +13,15 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 
 use super::{Writer, managed::MANAGED_FIELDS, metadata};
 use crate::{
-    admission::WriteRequest, definition::StorageMediaType, event_kind::EventKind, fence::WriteFence, item::Item,
-    store_error, stored, strategy::Reservation, trace::TraceStep, versions,
+    admission::WriteRequest,
+    definition::{ServedVersion, StorageMediaType},
+    event_kind::EventKind,
+    fence::WriteFence,
+    item::Item,
+    store_error, stored,
+    strategy::Reservation,
+    trace::TraceStep,
+    versions,
 };
 
 /// The outcome of a compare-and-put.
@@ -139,9 +146,12 @@ impl Writer {
                 } else {
                     EventKind::Modified
                 };
-                let make = || match self.info.storage_media_type {
-                    StorageMediaType::Json => Item::from_encoded(kind, &self.info, key, object, &bytes, revision),
-                    StorageMediaType::Protobuf => Item::from_stored_as(kind, &self.info, key, &bytes, revision),
+                let make = || {
+                    if self.reads_as_written(request) {
+                        Item::from_encoded(kind, &self.info, key, object, &bytes, revision)
+                    } else {
+                        Item::from_stored_as(kind, &self.info, key, &bytes, revision)
+                    }
                 };
                 let item = items.take_or_make(&self.info, (key, revision), make);
                 let item = item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?;
@@ -149,6 +159,15 @@ impl Writer {
             }
             WriteOutcome::Conflict(current) => Ok(PutResult::Conflict(current)),
         }
+    }
+
+    /// Reports whether what a request writes is read as it is. A custom resource in another version than the stored one gets the
+    /// defaults of that one when it is read.
+    fn reads_as_written(&self, request: &WriteRequest) -> bool {
+        let stored = self.info.stored();
+        let is_stored = |version: &ServedVersion| version.group_version == stored.group_version;
+        self.info.storage_media_type == StorageMediaType::Json
+            && (stored.schema.is_none() || self.version(&request.target).is_ok_and(is_stored))
     }
 
     /// Writes the bytes, with a lease if the kind expires: a change renews the time to live, and a put without a lease would
