@@ -258,9 +258,14 @@ impl<A: Actor> Owned<A> {
         Ok(tasks.every(vitals.timer_task(name), timer.period, notes.ticker(tick)))
     }
 
+    /// Stops the actor for good, after what it has in its mailbox. Does not wait for it.
+    pub fn begin_stop(&self) {
+        self.shared.stop();
+    }
+
     /// Stops the actor for good, after what it has in its mailbox. Waits until it is gone.
     pub async fn stop(&self) {
-        self.shared.stop();
+        self.begin_stop();
         self.shared.vitals.gone.cancelled().await;
     }
 

@@ -124,11 +124,6 @@ impl RegistryHandle {
         self.writer.reader.reaches(revision, deadline).await
     }
 
-    /// Stops the actor for good, when the resource is served no longer.
-    pub(crate) async fn stop(&self) {
-        self.writer.locks.stop().await;
-    }
-
     /// The time, as the registry stamps objects with it.
     pub fn now(&self) -> jiff::Timestamp {
         self.writer.now()

@@ -1,6 +1,8 @@
 //! A change of nothing stores an object anew if it is stored otherwise than it would be now: that is how migrators of the storage
 //! version work, and `kubectl get … -o json | kubectl replace -f -`.
 
+use std::{collections::BTreeSet, sync::Arc, thread};
+
 use serde_json::{Value, json};
 use trireme_tests::http::{Answer, Client, Request};
 use trireme_tests::{Server, StoreChoice};
@@ -27,6 +29,32 @@ fn definition(stored: &str) -> Value {
     })
 }
 
+/// Defines ships, stored as v1.
+fn serve_ships(server: &mut Server) {
+    let created = server.client().json(
+        "POST",
+        DEFINITION.trim_end_matches("/ships.example.com"),
+        &definition("v1"),
+    );
+    assert_eq!(created.expect("an answer").code, 201);
+    until(server, "served", |client| {
+        client.get(SHIPS).is_ok_and(|answer| answer.code == 200)
+    });
+}
+
+/// Changes the version that ships are stored in. The definition's status may change in between.
+fn store_ships_as(server: &mut Server, version: &str) {
+    until(server, "another version is stored", |client| {
+        let mut now = definition(version);
+        now["metadata"]["resourceVersion"] = revision(&client.get(DEFINITION).expect("an answer"));
+        client.json("PUT", DEFINITION, &now).expect("an answer").code == 200
+    });
+}
+
+fn revision(answer: &Answer) -> Value {
+    object_of(answer)["metadata"]["resourceVersion"].clone()
+}
+
 fn change_nothing(client: &Client, path: &str) -> Answer {
     let sent = client.send(&Request {
         method: "PATCH",
@@ -42,32 +70,18 @@ fn change_nothing(client: &Client, path: &str) -> Answer {
 fn objects_follow_the_storage_version_when_they_are_written() {
     let mut server = Server::start(StoreChoice::Etcd);
     let client = server.client();
-    let created = client.json(
-        "POST",
-        DEFINITION.trim_end_matches("/ships.example.com"),
-        &definition("v1"),
-    );
-    assert_eq!(created.expect("an answer").code, 201);
-    until(&mut server, "served", |client| {
-        client.get(SHIPS).is_ok_and(|answer| answer.code == 200)
-    });
+    serve_ships(&mut server);
     let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
     let made = client.json("POST", SHIPS, &ship).expect("an answer");
     assert_eq!(made.code, 201);
     let path = format!("{SHIPS}/argo");
-    let revision = |answer: &Answer| object_of(answer)["metadata"]["resourceVersion"].clone();
     assert_eq!(
         revision(&change_nothing(&client, &path)),
         revision(&made),
         "nothing to do"
     );
 
-    // Its status may change in between.
-    until(&mut server, "another version is stored", |client| {
-        let mut now = definition("v2");
-        now["metadata"]["resourceVersion"] = revision(&client.get(DEFINITION).expect("an answer"));
-        client.json("PUT", DEFINITION, &now).expect("an answer").code == 200
-    });
+    store_ships_as(&mut server, "v2");
     until(&mut server, "stored in the other version", |client| {
         let changed = change_nothing(client, &path);
         assert_eq!(changed.code, 200, "{}", changed.text());
@@ -85,6 +99,44 @@ fn objects_follow_the_storage_version_when_they_are_written() {
         revision(&after),
         "once is enough"
     );
+}
+
+#[test]
+fn requests_go_on_while_the_storage_version_changes() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    serve_ships(&mut server);
+    let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
+    assert_eq!(client.json("POST", SHIPS, &ship).expect("an answer").code, 201);
+    let path = format!("{SHIPS}/argo");
+    let (client, path) = (&client, &path);
+    let codes: BTreeSet<u16> = thread::scope(|scope| {
+        let changes = Arc::new(scope.spawn(|| {
+            for version in ["v2", "v1"].into_iter().cycle().take(20) {
+                store_ships_as(&mut server, version);
+            }
+        }));
+        let clients = [(); 4].map(|()| {
+            let changes = changes.clone();
+            scope.spawn(move || {
+                let mut codes = BTreeSet::new();
+                while !changes.is_finished() {
+                    codes.insert(client.get(SHIPS).expect("an answer").code);
+                    let changed = change_nothing(client, path);
+                    codes.insert(changed.code);
+                    if changed.code == 200 {
+                        assert_eq!(object_of(&changed)["oars"], 50, "{}", changed.text());
+                    }
+                }
+                codes
+            })
+        });
+        clients
+            .into_iter()
+            .flat_map(|client| client.join().expect("no panic"))
+            .collect()
+    });
+    assert_eq!(codes, BTreeSet::from([200]));
 }
 
 #[test]

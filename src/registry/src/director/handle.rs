@@ -99,13 +99,10 @@ impl Installed {
         }
     }
 
-    /// Ends its actors, and its watches with them.
+    /// Ends its cache, and its watches with it. Its writes end by themselves, and the actor of its keys with the last of them.
     pub(super) async fn stop(&self) {
         if let Some(cache) = &self.cache {
             cache.stop().await;
-        }
-        if let Some(registry) = self.registry() {
-            registry.stop().await;
         }
     }
 }

@@ -24,11 +24,20 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct WritePermit(Arc<Permit<KeyLocker>>);
 
-/// The keys of one resource. Cheap to clone.
+/// The keys of one resource. Cheap to clone. The actor stops when the last clone is dropped: a write that began before its
+/// resource was replaced or removed goes on to its end.
 #[derive(Clone)]
 pub(crate) struct KeyLocks {
     actor: Handle<KeyLocker>,
-    owned: Arc<Owned<KeyLocker>>,
+    _running: Arc<StoppedOnDrop>,
+}
+
+struct StoppedOnDrop(Owned<KeyLocker>);
+
+impl Drop for StoppedOnDrop {
+    fn drop(&mut self) {
+        self.0.begin_stop();
+    }
 }
 
 impl KeyLocks {
@@ -37,13 +46,8 @@ impl KeyLocks {
         let owned = system.spawn(resource, KeyLocker::default)?;
         Ok(Self {
             actor: owned.for_caller(Caller::Outside)?,
-            owned: Arc::new(owned),
+            _running: Arc::new(StoppedOnDrop(owned)),
         })
-    }
-
-    /// Stops the actor for good.
-    pub(crate) async fn stop(&self) {
-        self.owned.stop().await;
     }
 
     /// Lets a write begin.
