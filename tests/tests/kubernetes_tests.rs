@@ -306,3 +306,43 @@ fn an_object_has_the_defaults_of_its_own_and_of_the_stored_version_from_the_begi
         assert_eq!(given, [Some("yes"), Some("yes"), None], "{}", object["apiVersion"]);
     }
 }
+
+#[test]
+fn no_way_of_creation_is_open_while_the_definition_is_terminating() {
+    let (_server, admin) = start();
+    define(&admin, &json!({}));
+    let definition = format!("{DEFINITIONS}/widgets.example.com");
+    let held = Request {
+        method: "PATCH",
+        path: &definition,
+        body: Some(br#"{"metadata": {"finalizers": ["example.com/hold"]}}"#.to_vec()),
+        content_type: Some("application/merge-patch+json"),
+        ..Request::default()
+    };
+    assert_eq!(admin.send(&held).expect("an answer").code, 200);
+    let deleted = admin.json("DELETE", &definition, &json!({})).expect("an answer");
+    assert_eq!(deleted.code, 200);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}});
+    let try_all = || {
+        let applied = Request {
+            method: "PATCH",
+            path: "/apis/example.com/v1/widgets/late?fieldManager=me&dryRun=All",
+            body: Some(widget.to_string().into_bytes()),
+            content_type: Some("application/apply-patch+yaml"),
+            ..Request::default()
+        };
+        [
+            admin.send(&applied).expect("an answer"),
+            admin
+                .json("POST", &format!("{WIDGETS}?dryRun=All"), &widget)
+                .expect("an answer"),
+        ]
+    };
+    until("creations are refused", PATIENCE, || try_all()[1].code == 403);
+    for refused in try_all() {
+        assert_eq!(
+            read(&refused)["message"],
+            "widgets.example.com \"late\" is forbidden: create not allowed while custom resource definition is terminating"
+        );
+    }
+}

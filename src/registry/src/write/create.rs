@@ -38,13 +38,6 @@ impl Writer {
     async fn create_decoded(&self, request: WriteRequest, decoded: DecodedBody) -> Result<Written, ApiError> {
         let mut object = decoded.object;
         let has_namespace = metadata::has_namespace(&object);
-        if let Some(why) = self.info.strategy.refuse_creation() {
-            return Err(ApiError::forbidden(
-                &self.info.resource,
-                metadata::text(&object, "name"),
-                why,
-            ));
-        }
         metadata::settle_namespace(&mut object, request.namespace())?;
         refuse_resource_version(&object)?;
         self.default_note_and_convert(&request, &mut object, has_namespace)?;
@@ -54,13 +47,20 @@ impl Writer {
         self.create_object(&Arc::new(request), object, record).await
     }
 
-    /// Creates an object that is in the stored version; a PUT to a free name comes here, too.
+    /// Creates an object that is in the stored version; a PUT and an apply to a free name come here, too.
     pub(super) async fn create_object(
         &self,
         request: &Arc<WriteRequest>,
         mut object: Value,
         record: WriteRecord,
     ) -> Result<Written, ApiError> {
+        if let Some(why) = self.info.strategy.refuse_creation() {
+            return Err(ApiError::forbidden(
+                &self.info.resource,
+                metadata::text(&object, "name"),
+                why,
+            ));
+        }
         metadata::wipe_new(&mut object);
         let mut write = Attributes::new(request, None, None).with_record(record);
         metadata::text(&object, "name").clone_into(&mut write.name);
