@@ -1,5 +1,5 @@
-//! What tests of Kubernetes itself ask of a server, those of kubectl (`test/cmd`) and of its integration (`test/integration`), and
-//! no other test here does.
+//! Behaviour that the tests of kubectl (`test/cmd`) and of integration (`test/integration`) of Kubernetes demand, and that no
+//! other test here covers.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -254,21 +254,48 @@ fn repeated_keys_of_a_custom_resource_are_told_before_unknown_fields() {
 #[test]
 fn defaults_of_embedded_resources_have_the_fields_of_metadata_only() {
     let (_server, admin) = start();
-    let default = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "alien": 1},
+    let resource = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "alien": 1}});
+    let embedded = |metadata: Value, preserves: bool| {
+        let mut schema = json!({
+            "type": "object", "x-kubernetes-embedded-resource": true,
+            "properties": {
+                "apiVersion": {"type": "string", "default": "v1"}, "kind": {"type": "string", "default": "ConfigMap"},
+                "metadata": metadata,
+            },
+        });
+        if preserves {
+            schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+        }
+        schema
+    };
+    let mut properties = json!({});
+    for (preserves, prefix) in [(false, ""), (true, "open-")] {
+        let mut of_fields = json!({"type": "object", "properties": {"name": {"type": "string", "default": "c"}}});
+        of_fields["properties"]["alien"] = json!({"type": "string", "default": "a"});
+        properties[format!("{prefix}fields")] = embedded(of_fields, preserves);
+        let of_metadata = json!({"type": "object", "default": resource["metadata"]});
+        properties[format!("{prefix}whole-metadata")] = embedded(of_metadata, preserves);
+        let mut whole = embedded(json!({"type": "object"}), preserves);
+        whole["default"] = resource.clone();
+        properties[format!("{prefix}whole")] = whole;
+    }
+    define(&admin, &properties);
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "fields": {"metadata": {}}, "whole-metadata": {}, "open-fields": {"metadata": {}}, "open-whole-metadata": {},
     });
-    let embedded = json!({
-        "type": "object", "x-kubernetes-embedded-resource": true, "default": default,
-        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}},
-    });
-    define(&admin, &json!({"embedded": embedded}));
-    let made = make(
-        &admin,
-        WIDGETS,
-        &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}),
-    );
+    let made = make(&admin, WIDGETS, &widget);
     let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
-    assert_eq!(made["embedded"], expected);
+    for place in [
+        "fields",
+        "whole-metadata",
+        "whole",
+        "open-fields",
+        "open-whole-metadata",
+        "open-whole",
+    ] {
+        assert_eq!(made[place], expected, "{place}");
+    }
 }
 
 /// `TestWebhookConverter`, without the webhook: defaults are those of the version of the request, and of the stored one when it is

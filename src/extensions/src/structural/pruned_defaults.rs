@@ -1,28 +1,112 @@
 //! Defaults without what their schemas do not have (`structural/defaulting/prune.go` of apiextensions-apiserver): what fills an
 //! object in is not pruned afterwards.
 
+use serde_json::{Value, json};
+
 use super::{Additional, Structural, metadata::MetadataType, prune::prune_value};
 
-/// Prunes the defaults in a schema, the metadata of embedded resources among them. One that is no resource although it should be
-/// stays as it is: the definition is invalid, and was accepted before that was looked at.
-pub(crate) fn prune_defaults(schema: &mut Structural, metadata: &MetadataType) {
-    if let Some(mut default) = schema.default.take() {
+/// Prunes the defaults in the schema of a resource, the metadata of embedded resources among them. A default that is no resource
+/// although it should be stays as it is: the definition is invalid, and was accepted before that was looked at.
+pub(crate) fn prune_defaults(resource: &mut Structural, metadata: &MetadataType) {
+    DefaultPruner { metadata }.visit(resource, &Place::Resource);
+}
+
+struct DefaultPruner<'m> {
+    metadata: &'m MetadataType,
+}
+
+/// What the values of a schema are part of.
+enum Place {
+    /// They are resources.
+    Resource,
+    /// They are part of the metadata of a resource, at this place. The type of metadata prunes them, their schemas do not.
+    Metadata(Vec<Step>),
+    /// They are anything else.
+    Value,
+}
+
+#[derive(Clone)]
+enum Step {
+    Key(String),
+    Item,
+}
+
+impl Place {
+    fn of_property(&self, name: &str, property: &Structural) -> Self {
+        match self {
+            Self::Resource if name == "metadata" => Self::Metadata(Vec::new()),
+            Self::Metadata(steps) => Self::Metadata(with(steps, Step::Key(name.to_owned()))),
+            Self::Resource | Self::Value => Self::of_value(property),
+        }
+    }
+
+    fn of_item(&self, items: &Structural) -> Self {
+        match self {
+            Self::Metadata(steps) => Self::Metadata(with(steps, Step::Item)),
+            Self::Resource | Self::Value => Self::of_value(items),
+        }
+    }
+
+    fn of_value(schema: &Structural) -> Self {
+        if schema.embedded { Self::Resource } else { Self::Value }
+    }
+}
+
+fn with(steps: &[Step], step: Step) -> Vec<Step> {
+    [steps, &[step]].concat()
+}
+
+impl DefaultPruner<'_> {
+    fn visit(&self, schema: &mut Structural, place: &Place) {
+        if let Some(default) = schema.default.take() {
+            schema.default = match place {
+                Place::Metadata(steps) => self.pruned_metadata(default, steps),
+                Place::Resource | Place::Value => Some(self.pruned(default, schema)),
+            };
+        }
+        for (name, property) in &mut schema.properties {
+            let place = place.of_property(name, property);
+            self.visit(property, &place);
+        }
+        if let Some(items) = &mut schema.items {
+            let place = place.of_item(items);
+            self.visit(items, &place);
+        }
+        if let Additional::Schema(additional) = &mut schema.additional {
+            let place = place.of_property("*", additional);
+            self.visit(additional, &place);
+        }
+    }
+
+    fn pruned(&self, mut default: Value, schema: &Structural) -> Value {
         prune_value(&mut default, schema);
         let mut coerced = default.clone();
         let done = if schema.embedded {
-            metadata.coerce_resource(&mut coerced, schema)
+            self.metadata.coerce_resource(&mut coerced, schema)
         } else {
-            metadata.coerce(&mut coerced, schema).map(drop)
+            self.metadata.coerce(&mut coerced, schema).map(drop)
         };
-        schema.default = Some(if done.is_ok() { coerced } else { default });
+        if done.is_ok() { coerced } else { default }
     }
-    for (_, property) in &mut schema.properties {
-        prune_defaults(property, metadata);
-    }
-    if let Some(items) = &mut schema.items {
-        prune_defaults(items, metadata);
-    }
-    if let Additional::Schema(additional) = &mut schema.additional {
-        prune_defaults(additional, metadata);
+
+    /// Prunes a default within metadata; `None` if metadata have no such field.
+    fn pruned_metadata(&self, default: Value, steps: &[Step]) -> Option<Value> {
+        let within = steps.iter().rev().fold(default.clone(), |value, step| match step {
+            Step::Key(key) => json!({ key: value }),
+            Step::Item => json!([value]),
+        });
+        let mut resource = json!({ "metadata": within });
+        let decoded = self.metadata.decode(resource.as_object_mut()?);
+        if decoded.is_err() {
+            return Some(default);
+        }
+        let mut pruned = resource.get_mut("metadata")?;
+        for step in steps {
+            pruned = match step {
+                Step::Key(key) => pruned.get_mut(key)?,
+                Step::Item => pruned.get_mut(0)?,
+            };
+        }
+        Some(pruned.take())
     }
 }
