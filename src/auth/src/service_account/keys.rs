@@ -5,7 +5,7 @@
 use std::iter;
 
 use aws_lc_rs::{
-    encoding::{AsDer as _, PublicKeyX509Der},
+    encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der},
     error::Unspecified,
     rsa::KeyPair as RsaKeyPair,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -27,6 +27,7 @@ use x509_parser::{
     prelude::{FromDer as _, X509Certificate},
     x509::SubjectPublicKeyInfo,
 };
+use zeroize::Zeroizing;
 
 /// A key for tokens that cannot be used. Never shows the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,12 +61,12 @@ impl TokenSigner {
     /// # Errors
     /// If there is none, or if it is of another kind than [`TokenKeyError`] says.
     pub fn new(private_pem: &[u8], issuer: &str) -> Result<(Self, Vec<u8>), TokenKeyError> {
-        let private = sections(private_pem).find_map(|section| PrivateKey::read(&section));
+        let private = sections(private_pem).find_map(PrivateKey::read);
         let private = private.ok_or(TokenKeyError)?;
-        let public_pem = public_pem(private.public_key()?.as_ref());
+        let public_pem = to_pem("PUBLIC KEY", private.public_key()?.as_ref());
         let public = PublicKey::read(&public_pem)?;
         let signer = Self {
-            key: private.encoding_key(private_pem)?,
+            key: private.encoding_key()?,
             algorithm: public.algorithm,
             key_id: public.key_id,
             issuer: issuer.to_owned(),
@@ -148,12 +149,12 @@ pub fn public_keys(pem: &[u8]) -> Result<Vec<Vec<u8>>, TokenKeyError> {
                 certificate.public_key().raw.to_vec()
             }
             label if label.ends_with("PRIVATE KEY") => {
-                let private = PrivateKey::read(&section).ok_or(TokenKeyError)?;
+                let private = PrivateKey::read(section).ok_or(TokenKeyError)?;
                 private.public_key()?.as_ref().to_vec()
             }
             _ => continue,
         };
-        let key = public_pem(&key);
+        let key = to_pem("PUBLIC KEY", &key);
         PublicKey::read(&key)?.to_jwk()?;
         keys.push(key);
     }
@@ -167,8 +168,8 @@ enum PrivateKey {
 
 impl PrivateKey {
     /// Reads PKCS#8 and what came before it: PKCS#1 of RSA, RFC 5915 of elliptic curves.
-    fn read(section: &Pem) -> Option<Self> {
-        let der = &section.contents;
+    fn read(section: Pem) -> Option<Self> {
+        let der: &[u8] = &Zeroizing::new(section.contents);
         match section.label.as_str() {
             "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY" => {}
             _ => return None,
@@ -187,11 +188,15 @@ impl PrivateKey {
         }
     }
 
-    /// The key as the library wants it that signs tokens: `pem` is the file that it was read from.
-    fn encoding_key(&self, pem: &[u8]) -> Result<EncodingKey, TokenKeyError> {
+    /// The key in the form of the library that signs tokens.
+    fn encoding_key(&self) -> Result<EncodingKey, TokenKeyError> {
         match self {
             Self::Ecdsa(key) => Ok(EncodingKey::from_ec_der(key.to_pkcs8v1()?.as_ref())),
-            Self::Rsa(_) => EncodingKey::from_rsa_pem(pem).map_err(|_| TokenKeyError),
+            Self::Rsa(key) => {
+                let der: Pkcs8V1Der<'_> = key.as_der()?;
+                let pem = Zeroizing::new(to_pem("PRIVATE KEY", der.as_ref()));
+                EncodingKey::from_rsa_pem(&pem).map_err(|_| TokenKeyError)
+            }
         }
     }
 }
@@ -201,15 +206,15 @@ fn sections(pem: &[u8]) -> impl Iterator<Item = Pem> {
     iter::from_fn(move || sections.next()?.ok())
 }
 
-fn public_pem(der: &[u8]) -> Vec<u8> {
-    let mut pem = "-----BEGIN PUBLIC KEY-----\n".to_owned();
-    let mut rest = STANDARD.encode(der);
-    while !rest.is_empty() {
-        let line: String = rest.drain(..rest.len().min(64)).collect();
-        pem.extend([&line, "\n"]);
+fn to_pem(label: &str, der: &[u8]) -> Vec<u8> {
+    let mut pem = format!("-----BEGIN {label}-----\n").into_bytes();
+    let body = Zeroizing::new(STANDARD.encode(der));
+    for line in body.as_bytes().chunks(64) {
+        pem.extend_from_slice(line);
+        pem.push(b'\n');
     }
-    pem.push_str("-----END PUBLIC KEY-----\n");
-    pem.into_bytes()
+    pem.extend_from_slice(format!("-----END {label}-----\n").as_bytes());
+    pem
 }
 
 #[cfg(test)]
@@ -220,15 +225,14 @@ mod tests {
     use super::*;
 
     fn pem(label: &str, der: &[u8]) -> String {
-        let body = STANDARD.encode(der);
-        format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+        String::from_utf8(super::to_pem(label, der)).expect("ASCII")
     }
 
     /// A key and the forms that its private half comes in, each with what may stand before it in a file.
     fn forms(kind: &'static rcgen::SignatureAlgorithm) -> (KeyPair, Vec<String>) {
         let key = KeyPair::generate_for(kind).expect("a key");
         let pkcs8 = key.serialize_der();
-        let read = PrivateKey::read(&sections(key.serialize_pem().as_bytes()).next().expect("a section"));
+        let read = PrivateKey::read(sections(key.serialize_pem().as_bytes()).next().expect("a section"));
         let older = match read.expect("a private key") {
             PrivateKey::Ecdsa(key) => {
                 let der: EcPrivateKeyRfc5915Der<'_> = key.private_key().as_der().expect("DER");
@@ -249,7 +253,9 @@ mod tests {
             (&PKCS_RSA_SHA256, Algorithm::RS256),
         ] {
             let (key, forms) = forms(kind);
-            for private in forms {
+            let certificate = CertificateParams::new(Vec::new()).expect("no names");
+            let certificate = certificate.self_signed(&key).expect("a certificate").pem();
+            for private in forms.iter().flat_map(|form| [form.clone(), certificate.clone() + form]) {
                 let (signer, public) = TokenSigner::new(private.as_bytes(), "i").expect("a key");
                 assert_eq!(signer.algorithm, algorithm);
                 assert_eq!(
