@@ -43,10 +43,8 @@ impl Writer {
         let type_id = type_id.ok_or_else(|| ApiError::internal("the type of the options is not loaded"))?;
         let options = connect_options::read((types, type_id), &request.kind, query)?;
         let mut write = Attributes::new(&Arc::new(request), Some(options), None);
-        let mutated = self.admission.mutate(&mut write).await;
-        mutated.map_err(|error| write.with_warnings(error))?;
-        let validated = self.admission.validate(&write).await;
-        validated.map_err(|error| write.with_warnings(error))?;
+        self.admission.mutate(&mut write).await?;
+        self.admission.validate(&write).await?;
         Ok(AdmittedOptions {
             options: write.object.take().unwrap_or_default(),
             record: write.take_record(),

@@ -188,8 +188,7 @@ impl Delete {
         if self.admission == DeleteAdmission::OfCollection {
             write.name.clear();
         }
-        let mutated = writer.admission.mutate(&mut write).await;
-        mutated.map_err(|error| write.with_warnings(error))?;
+        writer.admission.mutate(&mut write).await?;
         if self.admission == DeleteAdmission::OfObject && writer.info.strategy.deletes_by_uid() {
             let mut request = WriteRequest::clone(&self.request);
             if let Some(deletion) = &mut request.deletion {
@@ -199,8 +198,7 @@ impl Delete {
             let old_object = write.old_object.take();
             write = Attributes::new(&Arc::new(request), None, old_object).with_record(record);
         }
-        let validated = writer.admission.validate(&write).await;
-        validated.map_err(|error| write.with_warnings(error))?;
+        writer.admission.validate(&write).await?;
         self.record = write.take_record();
         Ok(())
     }

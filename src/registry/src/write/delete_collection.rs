@@ -2,6 +2,7 @@
 
 use std::{
     future::ready,
+    mem,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -13,7 +14,7 @@ use crate::{
     item::Item,
     key_locks::WritePermit,
     reads::ListPage,
-    request::{DeleteCollectionRequest, DeleteRequest, Deleted, ListRequest, Target},
+    request::{DeleteCollectionRequest, DeleteRequest, ListRequest, Target},
     trace::{Trace, TraceStep},
 };
 
@@ -27,11 +28,6 @@ pub struct DeletedCollection {
     pub page: ListPage,
     /// `Warning` texts.
     pub warnings: Vec<String>,
-}
-
-/// What is gone already need not be deleted.
-fn is_failure(error: &ApiError) -> bool {
-    error.reason != Reason::NotFound
 }
 
 impl Writer {
@@ -74,31 +70,28 @@ impl Writer {
         }
     }
 
-    /// The first error, and the warnings of all. After a failure no more deletions begin, but those under way go on to their
-    /// end.
+    /// Returns the first error, and the warnings of all deletions. An object that is gone already is no error. After an error no
+    /// more deletions begin, but those under way go on to their end.
     async fn delete_each(&self, requests: Vec<DeleteRequest>, permit: &WritePermit) -> (Option<ApiError>, Vec<String>) {
         let failed = AtomicBool::new(false);
-        let outcomes: Vec<Result<Deleted, ApiError>> = stream::iter(requests)
+        let outcomes: Vec<(Option<ApiError>, Vec<String>)> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
                 let key = self.key(permit.clone(), &request.target);
-                let deleted = self.delete_one(request, key, DeleteAdmission::OfCollection).await;
-                failed.fetch_or(deleted.as_ref().is_err_and(is_failure), Ordering::Relaxed);
-                deleted
+                match self.delete_one(request, key, DeleteAdmission::OfCollection).await {
+                    Ok(deleted) => (None, deleted.warnings),
+                    Err(mut error) => {
+                        let warnings = mem::take(&mut error.warnings);
+                        let is_failure = error.reason != Reason::NotFound;
+                        failed.fetch_or(is_failure, Ordering::Relaxed);
+                        (is_failure.then_some(error), warnings)
+                    }
+                }
             })
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        let (mut first, mut warnings) = (None, Vec::new());
-        for outcome in outcomes {
-            match outcome {
-                Ok(deleted) => warnings.extend(deleted.warnings),
-                Err(error) => {
-                    warnings.extend_from_slice(&error.warnings);
-                    first = first.or_else(|| Some(error).filter(is_failure));
-                }
-            }
-        }
-        (first, warnings)
+        let (failures, warnings): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+        (failures.into_iter().flatten().next(), warnings.concat())
     }
 }
