@@ -296,7 +296,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// What it serves is asked of a server that is not available, too: as kube-apiserver does it.
+    /// Asks a server for its documents. A server that is not available is asked for discovery, too, as kube-apiserver asks it.
     async fn ask(self, name: &str) -> FetchedDocuments {
         let services = self.remote.services().load();
         let server = services.find(name).and_then(|service| service.proxied());

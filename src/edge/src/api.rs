@@ -47,8 +47,8 @@ pub(crate) struct Api {
     pub(crate) version: VersionInfo,
     /// True if what cannot be read may be deleted on purpose.
     pub(crate) unsafe_deletion: bool,
-    /// True if who connects to a pod by GET must be allowed to do so by POST, too.
-    pub(crate) connections_are_created: bool,
+    /// True if a connection to a pod needs the permission to create it, also when it begins with a GET.
+    pub(crate) connect_needs_create: bool,
     /// The flags that `/flagz` shows, if it is served.
     pub(crate) flagz: Option<Vec<(String, String)>>,
     /// The start of the server, if `/statusz` is served.

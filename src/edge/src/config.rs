@@ -59,9 +59,9 @@ pub struct EdgeConfig {
     pub version: VersionInfo,
     /// `--feature-gates=AllowUnsafeMalformedObjectDeletion=true`: what cannot be read may be deleted on purpose.
     pub unsafe_deletion: bool,
-    /// `--feature-gates=AuthorizePodWebsocketUpgradeCreatePermission=true`: who connects to a pod by GET must be allowed to do so
-    /// by POST, too.
-    pub connections_are_created: bool,
+    /// `--feature-gates=AuthorizePodWebsocketUpgradeCreatePermission=true`: a connection to a pod needs the permission to create
+    /// it, also when it begins with a GET.
+    pub connect_needs_create: bool,
     /// The flags that `/flagz` shows, by name; `None` serves no such page.
     pub flagz: Option<Vec<(String, String)>>,
     /// `/statusz` is served.
@@ -90,7 +90,7 @@ impl EdgeConfig {
             advertised_address: None,
             version: VersionInfo::default(),
             unsafe_deletion: false,
-            connections_are_created: true,
+            connect_needs_create: true,
             flagz: None,
             statusz: true,
         }

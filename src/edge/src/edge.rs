@@ -106,7 +106,7 @@ impl Edge {
             issuer: rooms.issuer,
             version: config.version,
             unsafe_deletion: config.unsafe_deletion,
-            connections_are_created: config.connections_are_created,
+            connect_needs_create: config.connect_needs_create,
             flagz: config.flagz.clone(),
             started: config
                 .statusz

@@ -120,9 +120,9 @@ pub trait Connect: Send + Sync {
         true
     }
 
-    /// Reports whether who connects must be allowed to create the subresource whichever method he uses: a WebSocket begins with
-    /// a GET, and would else do for readers what POST does.
-    fn is_created(&self) -> bool {
+    /// Reports whether a connection needs the permission to create the subresource, whichever method it begins with. A WebSocket
+    /// begins with a GET: the permission to get would be enough for it otherwise.
+    fn needs_create(&self) -> bool {
         false
     }
 

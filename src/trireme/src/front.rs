@@ -129,7 +129,7 @@ pub(crate) async fn start(
         allowed_origins: settings.browsers.allowed_origins.clone(),
         strict_transport_security: settings.browsers.strict_transport_security.clone(),
         unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion(),
-        connections_are_created: settings.feature_gates.connections_are_created(),
+        connect_needs_create: settings.feature_gates.connect_needs_create(),
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
         statusz: settings.feature_gates.statusz(),
         version: version(),

@@ -1,4 +1,4 @@
-//! What the client hears of a write beside its outcome, whichever write it is.
+//! Warnings of admission in answers to every kind of write.
 
 use serde_json::{Value, json};
 use trireme_tests::{

@@ -29,8 +29,8 @@ fn definition(stored: &str) -> Value {
     })
 }
 
-/// Defines ships, stored as v1.
-fn serve_ships(server: &mut Server) {
+/// Defines ships, stored as v1, and makes one.
+fn make_ship(server: &mut Server) -> Answer {
     let created = server.client().json(
         "POST",
         DEFINITION.trim_end_matches("/ships.example.com"),
@@ -40,6 +40,10 @@ fn serve_ships(server: &mut Server) {
     until(server, "served", |client| {
         client.get(SHIPS).is_ok_and(|answer| answer.code == 200)
     });
+    let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
+    let made = server.client().json("POST", SHIPS, &ship).expect("an answer");
+    assert_eq!(made.code, 201, "{}", made.text());
+    made
 }
 
 /// Changes the version that ships are stored in. The definition's status may change in between.
@@ -70,10 +74,7 @@ fn change_nothing(client: &Client, path: &str) -> Answer {
 fn objects_follow_the_storage_version_when_they_are_written() {
     let mut server = Server::start(StoreChoice::Etcd);
     let client = server.client();
-    serve_ships(&mut server);
-    let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
-    let made = client.json("POST", SHIPS, &ship).expect("an answer");
-    assert_eq!(made.code, 201);
+    let made = make_ship(&mut server);
     let path = format!("{SHIPS}/argo");
     assert_eq!(
         revision(&change_nothing(&client, &path)),
@@ -104,12 +105,9 @@ fn objects_follow_the_storage_version_when_they_are_written() {
 #[test]
 fn requests_go_on_while_the_storage_version_changes() {
     let mut server = Server::start(StoreChoice::Embedded);
-    let client = server.client();
-    serve_ships(&mut server);
-    let ship = json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "argo"}, "oars": 50});
-    assert_eq!(client.json("POST", SHIPS, &ship).expect("an answer").code, 201);
-    let path = format!("{SHIPS}/argo");
-    let (client, path) = (&client, &path);
+    let client = &server.client();
+    make_ship(&mut server);
+    let path = &format!("{SHIPS}/argo");
     let codes: BTreeSet<u16> = thread::scope(|scope| {
         let changes = Arc::new(scope.spawn(|| {
             for version in ["v2", "v1"].into_iter().cycle().take(20) {

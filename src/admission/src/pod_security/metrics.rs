@@ -1,11 +1,11 @@
-//! What was evaluated and what was exempt (`k8s.io/pod-security-admission/metrics`).
+//! Metrics of evaluations, exemptions and errors (`k8s.io/pod-security-admission/metrics`).
 
 use metrics::{Counter, counter};
 use trireme_registry::{Operation, WriteRequest};
 
 use super::policy::{LevelVersion, PolicyLevel, PolicyVersion};
 
-/// The newest release whose checks are known; what a later one checks is not.
+/// The newest minor version of Kubernetes whose checks are known. A policy of a later one has the label `future`.
 const NEWEST_MINOR: u32 = 36;
 
 /// The label `mode`.
@@ -26,7 +26,7 @@ impl PolicyMode {
     }
 }
 
-/// The metrics of the plugin. Those of most pods of most clusters are at hand without a look-up.
+/// The metrics of the plugin. Those of pods in privileged namespaces, which are most, are counted without a look-up.
 pub(super) struct PodSecurityMetrics {
     privileged_creations: Counter,
     privileged_updates: Counter,
@@ -49,8 +49,8 @@ impl PodSecurityMetrics {
 
     /// Counts an evaluation under a mode: whether it lets the request pass.
     pub(super) fn evaluated(&self, request: &WriteRequest, mode: PolicyMode, policy: LevelVersion, allows: bool) {
-        let of = labels(request);
-        match of {
+        let request_labels = labels(request);
+        match request_labels {
             ("create", "pod", "")
                 if allows && mode == PolicyMode::Enforce && policy.level == PolicyLevel::Privileged =>
             {
@@ -61,7 +61,7 @@ impl PodSecurityMetrics {
             {
                 self.privileged_updates.increment(1);
             }
-            _ => evaluations((allows, mode), policy, of).increment(1),
+            _ => evaluations((allows, mode), policy, request_labels).increment(1),
         }
     }
 
@@ -70,7 +70,7 @@ impl PodSecurityMetrics {
         exemptions(labels(request)).increment(1);
     }
 
-    /// Counts an error, which is `fatal` if the request is not evaluated for its sake.
+    /// Counts an error; it is `fatal` if the request could not be evaluated.
     pub(super) fn failed(&self, request: &WriteRequest, fatal: bool) {
         let (operation, resource, subresource) = labels(request);
         let fatal = if fatal { "true" } else { "false" };
@@ -104,8 +104,8 @@ fn labels(request: &WriteRequest) -> RequestLabels {
     (operation, resource, request.subresource.name())
 }
 
-fn evaluations((allows, mode): (bool, PolicyMode), policy: LevelVersion, of: RequestLabels) -> Counter {
-    let (operation, resource, subresource) = of;
+fn evaluations((allows, mode): (bool, PolicyMode), policy: LevelVersion, request_labels: RequestLabels) -> Counter {
+    let (operation, resource, subresource) = request_labels;
     // As of any release, privileged checks nothing.
     let version = match policy.version {
         PolicyVersion::Minor(minor) if policy.level != PolicyLevel::Privileged => {

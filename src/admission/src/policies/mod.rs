@@ -89,7 +89,8 @@ impl PolicyParts {
     }
 }
 
-/// Reports whether policies are never asked about such a request: it configures them (they are asked about webhooks), or is a question that is not stored.
+/// Reports whether policies are never asked about such a request: it writes policies or their bindings, or is a review. They are asked
+/// about configurations of webhooks.
 fn is_ignored(request: &WriteRequest) -> bool {
     let is_review = match &*request.resource.group {
         "authentication.k8s.io" => matches!(&*request.resource.resource, "selfsubjectreviews" | "tokenreviews"),

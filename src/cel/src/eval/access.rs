@@ -25,7 +25,7 @@ impl<'v> Evaluation<'v, '_> {
             .map(|found| Value::Bool(found.is_some()))
     }
 
-    /// What holds no fields, null too, holds none of this name (`refQualify` of cel-go).
+    /// Finds a field. A value without fields, such as null, has none of this name (`refQualify` of cel-go).
     fn field(&self, operand: &Value<'v>, field: &str) -> Result<Option<Value<'v>>, EvalError> {
         match operand {
             Value::Map(map) => map.field(self.environment, field).transpose(),

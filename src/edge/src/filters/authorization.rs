@@ -92,8 +92,8 @@ pub(crate) async fn authorize_unsafe_deletion(
     Err(forbidden_object(exchange, why))
 }
 
-/// Lets a user who connects by any method go on if he may do so by POST (`pkg/registry/core/pod/rest/authorize.go` of
-/// Kubernetes).
+/// Checks that the user may create the subresource that a request connects to, whatever its method
+/// (`pkg/registry/core/pod/rest/authorize.go` of Kubernetes).
 ///
 /// # Errors
 /// 403 if not.

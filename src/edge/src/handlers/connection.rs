@@ -12,7 +12,7 @@ use crate::{filters::authorization, request_info::RequestInfo, respond::HandlerR
 /// Finds the backend that the request is for, once it is admitted. No backend can be reached yet, so it ends there.
 pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     let registry = &call.route.registry;
-    if call.api.connections_are_created && is_created(call, name) {
+    if call.api.connect_needs_create && needs_create(call, name) {
         authorization::authorize_connection(&*call.api.authorizer, &call.exchange).await?;
     }
     let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;
@@ -26,9 +26,9 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
     }
 }
 
-fn is_created(call: &ResourceCall, name: &str) -> bool {
+fn needs_create(call: &ResourceCall, name: &str) -> bool {
     let role = call.route.registry.info().strategy.subresource(name);
-    matches!(role, Some(SubresourceRole::Connect(connect)) if connect.is_created())
+    matches!(role, Some(SubresourceRole::Connect(connect)) if connect.needs_create())
 }
 
 fn request(call: &ResourceCall, name: &str) -> ConnectRequest {

@@ -102,7 +102,7 @@ impl Managers {
     /// Reads `managedFields`.
     ///
     /// # Errors
-    /// What is wrong with an entry, in the words of `DecodeManagedFields` of upstream.
+    /// If an entry is malformed: the text of `DecodeManagedFields` of upstream.
     pub fn decode(entries: Option<&Value>) -> Result<Self, String> {
         let mut managers = BTreeMap::new();
         for (at, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {

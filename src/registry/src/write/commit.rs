@@ -50,8 +50,8 @@ impl From<StorageError> for PutError {
     }
 }
 
-/// What is left of an object that is too large for the store: managed fields can be as large as the rest of it, and
-/// kube-apiserver gives them up, too, but not those of an apply. `None` if there are none.
+/// An object without its managed fields, which can be as large as the rest of it; `None` if it has none. kube-apiserver gives them
+/// up, too, when an object is too large for the store, but not those of an apply.
 fn without_managers(object: &Value) -> Option<Value> {
     json::at(object, "/metadata/managedFields")?;
     let mut object = object.clone();

@@ -308,7 +308,7 @@ impl Replacement {
             return Ok(object);
         }
         let mut object = writer.decode(request, &self.body)?.object;
-        // What to warn of is known.
+        // The warning was given when the body was first decoded.
         let _ = metadata::dedup_owners(&mut object, OwnersSeen::AsSent);
         writer.fit(request, &mut object)?;
         Ok(object)

@@ -8,9 +8,9 @@ use trireme_schema::{FeatureGate, GateStage, feature_gates};
 use super::values::list;
 
 /// The gates of the front door that are obeyed; those of kinds and plugins are [`Feature::ALL`].
-const OBEYED: [&str; 4] = [UNSAFE_DELETION, CREATED_CONNECTIONS, FLAGZ, STATUSZ];
+const OBEYED: [&str; 4] = [UNSAFE_DELETION, CONNECT_NEEDS_CREATE, FLAGZ, STATUSZ];
 const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
-const CREATED_CONNECTIONS: &str = "AuthorizePodWebsocketUpgradeCreatePermission";
+const CONNECT_NEEDS_CREATE: &str = "AuthorizePodWebsocketUpgradeCreatePermission";
 const FLAGZ: &str = "ComponentFlagz";
 const STATUSZ: &str = "ComponentStatusz";
 
@@ -86,9 +86,9 @@ impl FeatureGates {
         self.is_on(UNSAFE_DELETION)
     }
 
-    /// Who connects to a pod by GET must be allowed to do so by POST, too.
-    pub(crate) fn connections_are_created(&self) -> bool {
-        self.is_on(CREATED_CONNECTIONS)
+    /// A connection to a pod needs the permission to create it, also when it begins with a GET.
+    pub(crate) fn connect_needs_create(&self) -> bool {
+        self.is_on(CONNECT_NEEDS_CREATE)
     }
 
     /// `/flagz` is served.

@@ -40,7 +40,7 @@ const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.pr
 const FILE: &str = "give a file that exists and can be read";
 const ANONYMOUS_OFF: WithoutEffect = WithoutEffect {
     flag: "anonymous-auth",
-    reason: "nobody comes without credentials where --authorization-mode has AlwaysAllow",
+    reason: "requests without credentials are refused where --authorization-mode has AlwaysAllow",
 };
 const ISSUERS: &str = "service-account-issuer";
 

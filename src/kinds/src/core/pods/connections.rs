@@ -69,7 +69,7 @@ impl Connect for PodStream {
         self.name
     }
 
-    fn is_created(&self) -> bool {
+    fn needs_create(&self) -> bool {
         true
     }
 
