@@ -45,7 +45,7 @@ pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;
 pub use rbac::{BootstrapProgress, BootstrapRole, BootstrapRoles, RbacRegistries};
-pub use reservations::{RepairReservations, Reservations};
+pub use reservations::{RepairReservations, ReservationKey, Reservations};
 pub use root_ca::RootCaConfigMap;
 pub use service_accounts::DefaultServiceAccount;
 pub use service_range::DefaultServiceRange;

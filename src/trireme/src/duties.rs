@@ -84,7 +84,7 @@ impl Duties<'_> {
         );
         Ok(vec![
             self.keep(SingleKeyController(trust)),
-            self.keep(SingleKeyController(self.repair_reservations()?)),
+            self.keep(self.repair_reservations()?),
             self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
             self.keep(BootstrapRoles::new(
                 rbac_registries(&self.served.director)?,

@@ -4,13 +4,16 @@
 //! A replica that dies between a reservation and the write of the service leaves a reservation that is not released, and
 //! an etcd that another server wrote may lack some. Without this duty the range of addresses gets smaller with every
 //! crash.
+//!
+//! The addresses of a service are looked at when it changes and when one of them is deleted, ports and what is left over
+//! in every full pass.
 
 mod suspects;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -20,16 +23,19 @@ use trireme_actors::Clock;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
-    OwnObjects, RegistryHandle, WriteFence,
+    EventKind, Item, OwnObjects, RegistryHandle, WriteFence,
     allocate::{AddressAllocator, AllocateError, HeldAddresses, PortAllocator},
-    request::DeleteOptions,
+    request::{DeleteOptions, Freshness},
 };
 
 use self::suspects::{Reserved, Suspects};
-use crate::{LeaseTenure, Reconciler, SERVER};
+use crate::{Controller, LeaseTenure, ObjectChange, ReconcileResult, SERVER};
 
 /// The allocator of services' addresses puts this label on its `IPAddress` objects; others are users' own.
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
+
+/// The time between two full passes.
+const PERIOD: Duration = Duration::from_secs(180);
 
 /// Reservations by their holders, and the ranges that they lie in.
 pub struct Reservations {
@@ -57,11 +63,24 @@ pub struct RepairReservations {
     suspects: Mutex<Suspects>,
 }
 
+/// The part of the reservations that is brought in line at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReservationKey {
+    /// The addresses of a service.
+    Service {
+        /// The service's namespace.
+        namespace: Arc<str>,
+        /// The service's name.
+        name: Arc<str>,
+    },
+    /// The ports of all services, and the reservations that no service has.
+    Rest,
+}
+
 /// The reservations of all services.
 #[derive(Default)]
 struct InUse {
-    /// With the service's namespace and name.
-    addresses: HashMap<IpAddr, (String, String)>,
+    addresses: HashSet<IpAddr>,
     ports: HashSet<u16>,
 }
 
@@ -76,14 +95,41 @@ impl RepairReservations {
         }
     }
 
-    async fn repair(&self, term: &LeaseTenure) -> Result<(), ApiError> {
+    /// Reserves the addresses of a service that are not reserved.
+    async fn repair_service(&self, namespace: &str, name: &str, fence: &WriteFence) -> Result<(), ApiError> {
+        let Some(service) = self.services.find(namespace, name).await? else {
+            return Ok(());
+        };
+        let allocator = self.reservations.address_allocator.under(fence);
+        for address in (self.reservations.held)(&service).addresses {
+            if !self.is_reserved(address).await? {
+                note(allocator.reserve(address, namespace, name).await, &address)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Most addresses are, so what is at hand is looked at first.
+    async fn is_reserved(&self, address: IpAddr) -> Result<bool, ApiError> {
+        let name = address.to_string();
+        for freshness in [Freshness::Any, Freshness::Latest] {
+            if self.addresses.find_item("", &name, freshness).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn repair_rest(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         // In this order: what is reserved before the services are looked at and is not theirs then is being given to one,
         // was just given back by one, or is left over.
         let addresses = self.addresses.all().await?;
         let ports = self.reservations.port_allocator.held().await.map_err(failed)?;
         let services = self.in_use(self.services.all().await?);
-        self.reserve_missing(&services, &addresses, &ports, term.fence())
-            .await?;
+        let allocator = self.reservations.port_allocator.under(term.fence());
+        for port in services.ports.difference(&ports) {
+            note(allocator.reserve(*port).await, port)?;
+        }
         let orphans = orphans(&services, &addresses, &ports);
         let (now, patience) = (self.reservations.clock.now(), self.reservations.patience);
         let left_over = {
@@ -97,34 +143,10 @@ impl RepairReservations {
         let mut in_use = InUse::default();
         for service in services {
             let held = (self.reservations.held)(&service);
-            let [namespace, name] = ["namespace", "name"].map(|field| text(&service["metadata"][field]).to_owned());
-            for address in held.addresses {
-                in_use.addresses.insert(address, (namespace.clone(), name.clone()));
-            }
+            in_use.addresses.extend(held.addresses);
             in_use.ports.extend(held.ports);
         }
         in_use
-    }
-
-    async fn reserve_missing(
-        &self,
-        services: &InUse,
-        addresses: &[Value],
-        ports: &HashSet<u16>,
-        fence: &WriteFence,
-    ) -> Result<(), ApiError> {
-        let reserved: HashSet<IpAddr> = addresses.iter().filter_map(address_of).collect();
-        let allocator = self.reservations.address_allocator.under(fence);
-        for (address, (namespace, name)) in &services.addresses {
-            if !reserved.contains(address) {
-                note(allocator.reserve(*address, namespace, name).await, address)?;
-            }
-        }
-        let allocator = self.reservations.port_allocator.under(fence);
-        for port in services.ports.difference(ports) {
-            note(allocator.reserve(*port).await, port)?;
-        }
-        Ok(())
     }
 
     async fn give_back(&self, left_over: Vec<Reserved>, fence: &WriteFence) -> Result<(), ApiError> {
@@ -158,7 +180,7 @@ fn orphans(services: &InUse, addresses: &[Value], ports: &HashSet<u16>) -> HashS
     let unused = |address: &&Value| {
         let labels = &address["metadata"]["labels"];
         labels[MANAGED_BY.0] == MANAGED_BY.1
-            && address_of(address).is_some_and(|address| !services.addresses.contains_key(&address))
+            && address_of(address).is_some_and(|address| !services.addresses.contains(&address))
     };
     let addresses = addresses.iter().filter(unused).map(|address| {
         let [name, uid] = ["name", "uid"].map(|field| text(&address["metadata"][field]).to_owned());
@@ -193,17 +215,65 @@ fn failed(error: AllocateError) -> ApiError {
     }
 }
 
-impl Reconciler for RepairReservations {
+/// The service that a deleted `IPAddress` was reserved for.
+fn holder_of(address: &Item) -> Option<ReservationKey> {
+    let object: Value = serde_json::from_slice(&address.bytes).ok()?;
+    let parent = &object["spec"]["parentRef"];
+    (text(&parent["group"]).is_empty() && parent["resource"] == "services").then(|| ReservationKey::Service {
+        namespace: text(&parent["namespace"]).into(),
+        name: text(&parent["name"]).into(),
+    })
+}
+
+impl Controller for RepairReservations {
+    type Key = ReservationKey;
+
     fn duty(&self) -> Duty {
         Duty::named("repair-service-reservations")
     }
 
     fn period(&self) -> Duration {
-        Duration::from_secs(180)
+        PERIOD
     }
 
-    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.repair(term))
+    fn watched(&self) -> Vec<RegistryHandle> {
+        [&self.services, &self.addresses]
+            .map(|objects| objects.registry().clone())
+            .into()
+    }
+
+    fn always(&self) -> Vec<ReservationKey> {
+        vec![ReservationKey::Rest]
+    }
+
+    fn concerned(&self, change: &ObjectChange) -> Vec<ReservationKey> {
+        let item = &change.item;
+        let (is_service, is_deleted) = (change.info.namespaced, change.kind == EventKind::Deleted);
+        let key = match (is_service, is_deleted) {
+            (true, false) => Some(ReservationKey::Service {
+                namespace: item.namespace().into(),
+                name: item.name().into(),
+            }),
+            (false, true) => holder_of(item),
+            (true, true) | (false, false) => None,
+        };
+        key.into_iter().collect()
+    }
+
+    fn run<'a>(
+        &'a self,
+        key: &'a ReservationKey,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<ReservationKey>, ApiError>> {
+        Box::pin(async move {
+            match key {
+                ReservationKey::Service { namespace, name } => {
+                    self.repair_service(namespace, name, term.fence()).await?;
+                }
+                ReservationKey::Rest => self.repair_rest(term).await?,
+            }
+            Ok(ReconcileResult::done())
+        })
     }
 }
 

@@ -11,10 +11,10 @@ use trireme_registry::{
     DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions,
     allocate::ServiceRanges,
 };
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
+use trireme_storage::{Compare, EmbeddedOptions, EmbeddedStore, PutOptions, Storage};
 
 use super::*;
-use crate::{SingleKeyController, acquire_alone, keep};
+use crate::{acquire_alone, keep};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -100,7 +100,7 @@ impl Cluster {
         });
         let fences = Fences::new(Arc::clone(&self.store), "/registry");
         let lease = acquire_alone(&kit.system, &fences, duty.duty());
-        keep(&kit.system, fences, lease, SingleKeyController(duty));
+        keep(&kit.system, fences, lease, duty);
     }
 
     async fn create_service(&self, name: &str, address: &str, port: u16) {
@@ -198,5 +198,42 @@ fn what_a_service_has_is_reserved_again() {
             .expect("there");
         let parent = json!({ "resource": "services", "namespace": "n", "name": "here" });
         assert_eq!(object["spec"]["parentRef"], parent);
+    });
+}
+
+#[test]
+fn an_address_that_is_deleted_while_its_service_has_it_is_reserved_at_once() {
+    with_cluster(|kit, store| async move {
+        let cluster = Cluster::start(&kit, store).await;
+        cluster.create_service("here", "10.0.0.2", 30001).await;
+        cluster.start_duty(&kit);
+        kit.clock.wait_for_sleep(PERIOD).await;
+        let address = async || cluster.addresses.find("", "10.0.0.2").await.expect("read");
+        let uid = |address: Option<Value>| address.map(|object| object["metadata"]["uid"].clone());
+        let deleted = uid(address().await).expect("it is reserved");
+        let options = DeleteOptions::default();
+        let done = cluster.addresses.delete_with("", "10.0.0.2", options).await;
+        done.expect("deleted");
+        while uid(address().await).is_none_or(|uid| uid == deleted) {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn the_address_of_a_service_that_another_server_stores_is_reserved_at_once() {
+    with_cluster(|kit, store| async move {
+        let cluster = Cluster::start(&kit, store).await;
+        cluster.start_duty(&kit);
+        kit.clock.wait_for_sleep(PERIOD).await;
+        let key = "/registry/services/specs/n/here";
+        let value = r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"here","namespace":"n","uid":"u"},"#;
+        let value = format!(r#"{value}"spec":{{"clusterIP":"10.0.0.2","ports":[{{"port":80}}]}}}}"#).into();
+        let put = cluster.store.put(key, value, Compare::Absent, PutOptions::default());
+        put.await.expect("stored");
+        while cluster.reserved().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cluster.reserved().await, BTreeSet::from(["10.0.0.2".to_owned()]));
     });
 }
