@@ -90,6 +90,16 @@ fn token_key(pem: &[u8]) {
 struct NoObjects;
 
 impl Objects for NoObjects {
+    fn note_use<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _name: &'a str,
+        _uid: &'a str,
+        _date: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn find<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: bool) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(ready(Err(ApiError::internal("there are none"))))
     }

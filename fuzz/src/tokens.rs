@@ -107,6 +107,16 @@ fn holder(token: &str, object: &Value) -> Option<TokenHolder> {
 struct OneObject(Value);
 
 impl Objects for OneObject {
+    fn note_use<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _name: &'a str,
+        _uid: &'a str,
+        _date: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn find<'a>(
         &'a self,
         resource: &'a str,

@@ -1,12 +1,18 @@
 //! Tokens of service accounts: who asks for one gets in with it, for as long as what it is bound to is there.
 
+use std::fs;
+use std::time::Duration;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::EncodingKey;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use trireme_tests::group::until;
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
 const NAMESPACE: &str = "/api/v1/namespaces/factory";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes an object; what the server made of it.
 fn make(server: &Server, collection: &str, object: Value) -> Value {
@@ -79,8 +85,8 @@ fn encoded(value: &Value) -> String {
 }
 
 /// A token that the server's own key has signed, as any other holder of the key may.
-fn signed(server: &Server, claims: &Value) -> String {
-    let issued = token(server, "robot", json!({}));
+fn signed(server: &Server, account: &str, claims: &Value) -> String {
+    let issued = token(server, account, json!({}));
     let key = std::fs::read(server.data_dir().join("pki/sa.key")).expect("the server's key");
     let header = jsonwebtoken::decode_header(&issued).expect("a header");
     let key = EncodingKey::from_ec_pem(&key).expect("a key");
@@ -164,31 +170,115 @@ fn a_token_ends_with_what_it_is_bound_to() {
     assert_eq!(holder(&server, &free), Err(401));
 }
 
+/// Makes a service account and a Secret with a token of it; the token and the account. It is what kube-controller-manager does, with
+/// the key that it shares with the server.
+fn token_in_secret(server: &Server, name: &str) -> (String, Value) {
+    account(server, name);
+    let path = format!("{NAMESPACE}/serviceaccounts/{name}");
+    let account = server.client().get(&path).expect("an answer").text();
+    let account: Value = serde_json::from_str(&account).expect("JSON");
+    let own = "kubernetes.io/serviceaccount";
+    let claims = json!({
+        "iss": "kubernetes/serviceaccount", "sub": format!("system:serviceaccount:factory:{name}"),
+        format!("{own}/namespace"): "factory", format!("{own}/secret.name"): format!("{name}-token"),
+        format!("{own}/service-account.name"): name, format!("{own}/service-account.uid"): account["metadata"]["uid"],
+    });
+    let token = signed(server, name, &claims);
+    assert_eq!(holder(server, &token), Err(401));
+    let metadata = json!({
+        "name": format!("{name}-token"), "annotations": { "kubernetes.io/service-account.name": name },
+    });
+    let kind = "kubernetes.io/service-account-token";
+    make(
+        server,
+        "secrets",
+        json!({ "metadata": metadata, "type": kind, "stringData": { "token": token } }),
+    );
+    (token, account)
+}
+
 #[test]
 fn a_token_in_a_secret_is_good_as_long_as_its_secret_is_there() {
     let server = start(StoreChoice::Embedded);
-    account(&server, "robot");
-    // What kube-controller-manager does about such a Secret, with the key that it shares with the server.
-    let path = format!("{NAMESPACE}/serviceaccounts/robot");
-    let account = server.client().get(&path).expect("an answer").text();
-    let uid = serde_json::from_str::<Value>(&account).expect("JSON")["metadata"]["uid"].clone();
-    let own = "kubernetes.io/serviceaccount";
-    let claims = json!({
-        "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:factory:robot",
-        format!("{own}/namespace"): "factory", format!("{own}/secret.name"): "robot-token",
-        format!("{own}/service-account.name"): "robot", format!("{own}/service-account.uid"): uid,
-    });
-    let token = signed(&server, &claims);
-    assert_eq!(holder(&server, &token), Err(401));
-    let metadata = json!({ "name": "robot-token", "annotations": { "kubernetes.io/service-account.name": "robot" } });
-    let kind = "kubernetes.io/service-account-token";
-    let secret = json!({ "metadata": metadata, "type": kind, "stringData": { "token": token } });
-    make(&server, "secrets", secret);
+    let (token, account) = token_in_secret(&server, "robot");
     let user = holder(&server, &token).expect("known");
     assert_eq!(user["username"], "system:serviceaccount:factory:robot");
-    assert_eq!((&user["uid"], &user["extra"]), (&uid, &Value::Null));
+    assert_eq!(
+        (&user["uid"], &user["extra"]),
+        (&account["metadata"]["uid"], &Value::Null)
+    );
     remove(&server, "secrets/robot-token");
     assert_eq!(holder(&server, &token), Err(401));
+}
+
+/// `TestLegacyServiceAccountTokenTracking` and `TestLegacyServiceAccountTokenCleanUp` of Kubernetes, without controllers.
+#[test]
+fn the_use_of_a_token_in_a_secret_is_noted_and_warned_of() {
+    let dir = TempDir::new().expect("a directory");
+    let (policy, log) = (dir.path().join("policy.yaml"), dir.path().join("audit.log"));
+    let text = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}";
+    fs::write(&policy, text).expect("written");
+    let flags =
+        [("policy-file", &policy), ("log-path", &log)].map(|(flag, path)| format!("--audit-{flag}={}", path.display()));
+    let server = start_with(StoreChoice::Embedded, &flags.each_ref().map(String::as_str));
+    let client = server.client();
+    let read = |path: &str| -> Value {
+        let answer = client.get(path).expect("an answer");
+        serde_json::from_str(&answer.text()).expect("JSON")
+    };
+    let path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+    until("the ConfigMap is there", PATIENCE, || {
+        client.get(path).is_ok_and(|answer| answer.code == 200)
+    });
+    let is_date = |value: &Value| {
+        let form = value.as_str().unwrap_or_default().bytes();
+        let form: String = form
+            .map(|byte| if byte.is_ascii_digit() { '0' } else { byte.into() })
+            .collect();
+        form == "0000-00-00"
+    };
+    assert!(is_date(&read(path)["data"]["since"]), "{}", read(path));
+
+    let (token, account) = token_in_secret(&server, "robot");
+    let secret = format!("{NAMESPACE}/secrets/robot-token");
+    let version = client.with_token(&token).get("/version").expect("an answer");
+    assert_eq!(version.code, 200);
+    assert_eq!(version.header("warning").next(), None, "a Secret that a user made");
+    let labels = &read(&secret)["metadata"]["labels"];
+    assert!(is_date(&labels["kubernetes.io/legacy-token-last-used"]), "{labels}");
+
+    let mut referring = account.clone();
+    referring["secrets"] = json!([{ "name": "robot-token" }]);
+    let account_path = format!("{NAMESPACE}/serviceaccounts/robot");
+    assert_eq!(
+        client.json("PUT", &account_path, &referring).expect("an answer").code,
+        200
+    );
+    let warning = "299 - \"Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
+                   auto-generated secret-based tokens.\"";
+    let version = client.with_token(&token).get("/version").expect("an answer");
+    assert_eq!(version.header("warning").collect::<Vec<_>>(), [warning]);
+
+    let mut marked = read(&secret);
+    marked["metadata"]["labels"]["kubernetes.io/legacy-token-invalid-since"] = json!("2026-01-01");
+    assert_eq!(client.json("PUT", &secret, &marked).expect("an answer").code, 200);
+    assert_eq!(holder(&server, &token), Err(401));
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token },
+    });
+    let review = client
+        .json("POST", "/apis/authentication.k8s.io/v1/tokenreviews", &review)
+        .expect("an answer");
+    assert!(review.text().contains("has been marked invalid"), "{}", review.text());
+    let log = fs::read_to_string(&log).expect("a log");
+    for annotation in [
+        r#""authentication.k8s.io/legacy-token":"system:serviceaccount:factory:robot""#,
+        r#""authentication.k8s.io/legacy-token-manual-secret":"robot-token""#,
+        r#""authentication.k8s.io/legacy-token-autogenerated-secret":"robot-token""#,
+        r#""authentication.k8s.io/legacy-token-invalidated":"robot-token/factory""#,
+    ] {
+        assert!(log.contains(annotation), "{annotation} in\n{log}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The trait of everything that can say who asks.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, sync::OnceLock};
 
 use trireme_registry::request::UserInfo;
 
-use crate::certificate::{CertificateError, CertificateIdentity};
+use crate::{
+    certificate::{CertificateError, CertificateIdentity},
+    token::TokenNotes,
+};
 
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +31,8 @@ pub struct Credentials<'a> {
     pub proxy_certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
     /// The headers of the request.
     pub headers: Option<&'a dyn RequestHeaders>,
+    /// Takes what the use of a token makes known.
+    pub notes: Option<&'a OnceLock<TokenNotes>>,
 }
 
 /// Credentials were given and are not valid.

@@ -62,7 +62,7 @@ impl TokenAuthenticator for BootstrapTokens {
                 return Err(TokenError::Unknown);
             }
             let user = self.user_of(token).await.ok_or(TokenError::Unknown)?;
-            Ok(TokenHolder { user, audiences })
+            Ok(TokenHolder::new(user, audiences))
         })
     }
 }

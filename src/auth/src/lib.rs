@@ -50,7 +50,7 @@ pub use password_file::PasswordFile;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{ObjectIdentity, Objects, ServiceAccountTokens, TokenKeyError, TokenSigner, public_keys};
-pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
+pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenNotes, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;

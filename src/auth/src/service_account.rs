@@ -15,26 +15,30 @@ use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle,
+    DirectorHandle, OwnObjects, RegistryHandle,
     item::{Item, parse},
     request::{Freshness, GetRequest, Target, UserInfo, own_user},
 };
 
 use crate::{
     authenticator::BoxFuture,
-    token::{TokenAuthenticator, TokenError, TokenHolder, common_audiences},
+    token::{TokenAuthenticator, TokenError, TokenHolder, TokenNotes, common_audiences},
 };
 
 mod kept;
 mod keys;
+mod metrics;
 mod proven;
 
 pub(crate) use keys::PublicKey;
 pub use keys::{TokenKeyError, TokenSigner, public_keys};
+use metrics::TokenMetrics;
 use proven::Proven;
 
 /// Clocks of replicas may differ by this much, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
+/// The field manager of what the server notes.
+const SERVER: &str = "kube-apiserver";
 /// The facts about a token's binding that authorizers and audit logs see.
 const FACTS: &str = "authentication.kubernetes.io/";
 /// The error for a token whose object is gone.
@@ -53,6 +57,7 @@ pub struct ServiceAccountTokens {
     objects: Arc<dyn Objects>,
     clock: Clock,
     proven: Proven,
+    metrics: TokenMetrics,
 }
 
 /// The source of the objects that tokens name.
@@ -85,6 +90,18 @@ pub trait Objects: Send + Sync + 'static {
             Ok(ObjectIdentity::of(&object))
         })
     }
+
+    /// Labels the Secret of a token with the date of its use.
+    ///
+    /// # Errors
+    /// As any PATCH of it.
+    fn note_use<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        uid: &'a str,
+        date: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>>;
 }
 
 /// The part of an object that the claims of a token are compared with.
@@ -141,6 +158,26 @@ impl Objects for DirectorHandle {
             })
         })
     }
+
+    fn note_use<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        uid: &'a str,
+        date: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let secrets = OwnObjects::new(registry(self, "secrets")?, SERVER);
+            let patch = json!({ "metadata": { "uid": uid, "labels": { kept::LAST_USED: date } } });
+            secrets.merge(namespace, name, &patch).await
+        })
+    }
+}
+
+fn registry(director: &DirectorHandle, resource: &str) -> Result<RegistryHandle, ApiError> {
+    let route = director.surface().find("", "v1", resource);
+    let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
+    Ok(route.registry)
 }
 
 async fn named(
@@ -150,8 +187,6 @@ async fn named(
     name: &str,
     latest: bool,
 ) -> Result<Arc<Item>, ApiError> {
-    let route = director.surface().find("", "v1", resource);
-    let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
     let target = Target {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -159,7 +194,9 @@ async fn named(
         ..Target::default()
     };
     let freshness = if latest { Freshness::Latest } else { Freshness::Any };
-    route.registry.get(GetRequest { target, freshness }).await
+    registry(director, resource)?
+        .get(GetRequest { target, freshness })
+        .await
 }
 
 impl ServiceAccountTokens {
@@ -173,6 +210,7 @@ impl ServiceAccountTokens {
             objects,
             clock,
             proven: Proven::default(),
+            metrics: TokenMetrics::new(),
         }
     }
 
@@ -253,12 +291,36 @@ impl ServiceAccountTokens {
             let wanted = wanted.to_vec();
             return Err(TokenError::Audiences { given, wanted });
         }
+        let mut notes = TokenNotes::default();
         let user = if is_kept {
-            self.user_of_kept(token, &claims).await?
+            self.metrics.kept.increment(1);
+            let subject = claims["sub"].as_str().unwrap_or_default();
+            let annotation = "authentication.k8s.io/legacy-token";
+            notes.annotations.push((annotation, subject.to_owned()));
+            self.user_of_kept(token, &claims, &mut notes).await?
         } else {
-            self.user(&claims).await?
+            let user = self.user(&claims).await?;
+            self.note_age(&claims, &mut notes);
+            user
         };
-        Ok(TokenHolder { user, audiences })
+        Ok(TokenHolder { user, audiences, notes })
+    }
+
+    /// A token whose end was put off is for clients that do not read theirs anew; it says what end was asked for.
+    fn note_age(&self, claims: &Value, notes: &mut TokenNotes) {
+        let Some(wanted_end) = claims["kubernetes.io"]["warnafter"].as_u64().filter(|end| *end != 0) else {
+            return;
+        };
+        let now = self.now_seconds();
+        if now <= wanted_end {
+            self.metrics.valid.increment(1);
+            return;
+        }
+        self.metrics.stale.increment(1);
+        let subject = claims["sub"].as_str().unwrap_or_default();
+        let age = now.saturating_sub(wanted_end);
+        let what = format!("subject: {subject}, seconds after warning threshold: {age}");
+        notes.annotations.push(("authentication.k8s.io/stale-token", what));
     }
 
     async fn user(&self, claims: &Value) -> Result<UserInfo, TokenError> {
@@ -330,14 +392,14 @@ impl ServiceAccountTokens {
 
 /// Judges the object of a token. An object that was seen once is looked for again before a token is refused: this
 /// replica may not have seen the object yet.
-async fn seen_or_latest<'a, T>(
+async fn seen_or_latest<'a, T, R>(
     find: impl Fn(bool) -> BoxFuture<'a, Result<T, ApiError>>,
-    judge: impl Fn(Result<T, ApiError>) -> Result<(), TokenError>,
-) -> Result<(), TokenError> {
-    if judge(find(false).await).is_ok() {
-        return Ok(());
+    judge: impl Fn(Result<T, ApiError>) -> Result<R, TokenError>,
+) -> Result<R, TokenError> {
+    match judge(find(false).await) {
+        Ok(judged) => Ok(judged),
+        Err(_) => judge(find(true).await),
     }
-    judge(find(true).await)
 }
 
 /// The user that a service account is.

@@ -23,6 +23,28 @@ pub struct TokenHolder {
     pub user: UserInfo,
     /// For which of the audiences that were asked for the token is good: one at least.
     pub audiences: Vec<String>,
+    /// What else is known of the token.
+    pub notes: TokenNotes,
+}
+
+impl TokenHolder {
+    /// The holder of a token of which nothing else is known.
+    pub fn new(user: UserInfo, audiences: Vec<String>) -> Self {
+        Self {
+            user,
+            audiences,
+            notes: TokenNotes::default(),
+        }
+    }
+}
+
+/// What the use of a token makes known, besides its holder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenNotes {
+    /// `Warning` texts for the client.
+    pub warnings: Vec<&'static str>,
+    /// Annotations of the request's audit event.
+    pub annotations: Vec<(&'static str, String)>,
 }
 
 /// The reason that a token is refused, in kube-apiserver's words.
@@ -41,6 +63,13 @@ pub enum TokenError {
     },
     /// An object that it names is not the one that it was made for, or not there; the text names both.
     Object(String),
+    /// A Secret keeps it that an administrator, or kube-controller-manager, has marked as invalid.
+    MarkedInvalid {
+        /// Says so, and what to do.
+        why: String,
+        /// The Secret: `name/namespace`.
+        secret: String,
+    },
     /// An authenticator could not judge it, or refused it with this reason.
     Failed(String),
     /// More than one authenticator has found something.
@@ -48,6 +77,17 @@ pub enum TokenError {
 }
 
 impl TokenError {
+    /// What the attempt to use the token makes known.
+    pub fn notes(&self) -> TokenNotes {
+        match self {
+            Self::MarkedInvalid { secret, .. } => TokenNotes {
+                warnings: Vec::new(),
+                annotations: vec![("authentication.k8s.io/legacy-token-invalidated", secret.clone())],
+            },
+            _ => TokenNotes::default(),
+        }
+    }
+
     /// The error of a `TokenReview`: all errors, each once, of which the first is that the server's own token is
     /// another one.
     pub fn review_text(&self) -> String {
@@ -71,7 +111,7 @@ impl fmt::Display for TokenError {
                 list(given),
                 list(wanted)
             ),
-            Self::Object(why) | Self::Failed(why) => f.write_str(why),
+            Self::Object(why) | Self::Failed(why) | Self::MarkedInvalid { why, .. } => f.write_str(why),
             Self::Several(errors) => {
                 let texts: Vec<String> = errors.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", texts.join(", "))
@@ -90,6 +130,7 @@ impl From<&TokenError> for Rejected {
             TokenError::Bad(why) => why,
             TokenError::Audiences { .. } => "the token is for others",
             TokenError::Object(_) => "the token names an object that is not there",
+            TokenError::MarkedInvalid { .. } => "the token is marked as invalid",
             TokenError::Failed(_) | TokenError::Several(_) => "an authenticator has refused the token",
         })
     }
@@ -168,10 +209,16 @@ impl Authenticator for BearerTokens {
             let Some(token) = credentials.bearer_token else {
                 return Ok(None);
             };
-            match self.tokens.holder(token, &self.audiences).await {
-                Ok(holder) => Ok(Some(holder.user)),
-                Err(error) => Err(Rejected::from(&error)),
+            let found = self.tokens.holder(token, &self.audiences).await;
+            let (answer, notes) = match found {
+                Ok(holder) => (Ok(Some(holder.user)), holder.notes),
+                Err(error) => (Err(Rejected::from(&error)), error.notes()),
+            };
+            if let Some(kept) = credentials.notes {
+                // Set once: a request has one token, which is asked about once.
+                let _ = kept.set(notes);
             }
+            answer
         })
     }
 }
@@ -187,13 +234,11 @@ mod tests {
 
     impl TokenAuthenticator for Says {
         fn holder<'a>(&'a self, _: &'a str, asked: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
-            let holder = self.0.clone().map(|name| TokenHolder {
-                user: UserInfo {
-                    name: name.to_owned(),
-                    ..UserInfo::default()
-                },
-                audiences: asked.to_vec(),
-            });
+            let user = |name: &str| UserInfo {
+                name: name.to_owned(),
+                ..UserInfo::default()
+            };
+            let holder = self.0.clone().map(|name| TokenHolder::new(user(name), asked.to_vec()));
             Box::pin(std::future::ready(holder))
         }
     }

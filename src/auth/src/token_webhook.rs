@@ -155,15 +155,13 @@ pub(crate) fn judge(status: &Value, own: &[String], wanted: &[String]) -> TokenV
     let user = &status["user"];
     let text = |name: &str| user[name].as_str().unwrap_or_default().to_owned();
     let extra = user["extra"].as_object().into_iter().flatten();
-    Ok(TokenHolder {
-        user: UserInfo {
-            name: text("username"),
-            uid: text("uid"),
-            groups: texts(&user["groups"]),
-            extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
-        },
-        audiences,
-    })
+    let user = UserInfo {
+        name: text("username"),
+        uid: text("uid"),
+        groups: texts(&user["groups"]),
+        extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
+    };
+    Ok(TokenHolder::new(user, audiences))
 }
 
 fn texts(list: &Value) -> Vec<String> {

@@ -5,7 +5,7 @@
 //! | what | duties |
 //! | --- | --- |
 //! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`], [`BootstrapRoles`] |
-//! | what the server itself keeps up | [`ClientTrust`], [`RepairReservations`], [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
+//! | what the server itself keeps up | [`ClientTrust`], [`RepairReservations`], [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`], [`TokenTracking`] |
 //! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccount`], [`RootCaConfigMap`], [`GarbageCollector`] |
 //!
 //! `docs/duties.md` says what each does.
@@ -31,6 +31,7 @@ mod service_accounts;
 mod service_range;
 mod system_namespaces;
 mod tenure;
+mod token_tracking;
 
 pub use alone::acquire_alone;
 pub use client_trust::{ClientTrust, FrontProxies};
@@ -51,6 +52,7 @@ pub use service_accounts::DefaultServiceAccount;
 pub use service_range::DefaultServiceRange;
 pub use system_namespaces::SystemNamespaces;
 pub use tenure::LeaseTenure;
+pub use token_tracking::TokenTracking;
 
 /// The field manager of what the server makes as itself.
 const SERVER: &str = "kube-apiserver";

@@ -71,6 +71,8 @@ pub(crate) struct Exchange {
     pub(crate) open_watch: OnceCell<UserPlace>,
     /// Its seat while it is handled; the handler of a watch takes it along until its first events are sent.
     pub(crate) seat: Cell<Option<Seat>>,
+    /// Annotations for its audit trail, which begins later; set by the authentication filter.
+    pub(crate) token_annotations: OnceCell<Vec<(&'static str, String)>>,
     /// Its audit trail, if it is recorded; set by the audit filter.
     pub(crate) audit: OnceCell<AuditTrail>,
     /// Texts for `Warning` headers, in order.

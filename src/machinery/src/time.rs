@@ -68,6 +68,12 @@ impl Time {
         let whole = self.to_string();
         format!("{}.{micros:06}Z", whole.trim_end_matches('Z'))
     }
+
+    /// `2006-01-02`, in UTC.
+    pub fn to_date_string(self) -> String {
+        let (year, month, day) = civil(self.seconds.div_euclid(SECONDS_A_DAY));
+        format!("{year:04}-{month:02}-{day:02}")
+    }
 }
 
 /// The clock's time, as it is written into objects.

@@ -188,7 +188,7 @@ impl TokenAuthenticator for Tokens {
         let user = self.file.load().user(token).cloned();
         let holder = user
             .filter(|_| !audiences.is_empty())
-            .map(|user| TokenHolder { user, audiences });
+            .map(|user| TokenHolder::new(user, audiences));
         Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }

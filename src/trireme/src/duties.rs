@@ -11,7 +11,7 @@ use trireme_duties::{
     AddressPresence, BootstrapRoles, ClientTrust, Controller, DefaultServiceAccount, DefaultServiceRange,
     DesiredFlowObject, ExpiredIdentities, FlowConfiguration, FlowStatus, FrontProxies, GarbageCollector,
     InEveryNamespace, KubernetesEndpoints, KubernetesService, NamespaceDeletion, RepairReservations, ReplicaIdentity,
-    Reservations, RootCaConfigMap, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
+    Reservations, RootCaConfigMap, SingleKeyController, SystemNamespaces, SystemPriorityClasses, TokenTracking,
 };
 use trireme_flow::BootstrapObject;
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
@@ -82,8 +82,10 @@ impl Duties<'_> {
             self.front_proxies.clone(),
             clock,
         );
+        let tracking = TokenTracking::new(self.core("configmaps")?, self.system.clock().clone());
         Ok(vec![
             self.keep(SingleKeyController(trust)),
+            self.keep(SingleKeyController(tracking)),
             self.keep(self.repair_reservations()?),
             self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
             self.keep(BootstrapRoles::new(

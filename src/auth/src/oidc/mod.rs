@@ -229,7 +229,7 @@ impl TokenAuthenticator for JwtTokens {
             let took = self.parts.clock.now().saturating_duration_since(began);
             metrics::record_latency(&issuer, judged.is_ok(), took);
             let user = judged.map_err(TokenError::Failed)?;
-            Ok(TokenHolder { user, audiences })
+            Ok(TokenHolder::new(user, audiences))
         })
     }
 }

@@ -4,17 +4,22 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, time::Time};
 use trireme_registry::request::UserInfo;
 
-use super::{
-    INVALID_CLAIMS, INVALIDATED, ObjectIdentity, ServiceAccountTokens, TokenError, account_user, seen_or_latest,
-};
+use super::{ServiceAccountTokens, TokenError, account_user, seen_or_latest};
+use crate::token::TokenNotes;
 
 /// In whose name they are signed, whatever the issuer of other tokens is called.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
-/// A Secret with this label does not count: it was long unused.
+/// A Secret with this label does not count: it was long unused. The value is the date.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
+/// The date of a Secret's last use.
+pub(super) const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+/// As kube-apiserver warns.
+const MADE_AUTOMATICALLY: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated \
+     secret-based tokens.";
 
 /// Returns true if a token is one of these. Another issuer may have the same name: the claims of its tokens stand
 /// elsewhere.
@@ -23,41 +28,101 @@ pub(super) fn is_kept(claims: &Value) -> bool {
 }
 
 impl ServiceAccountTokens {
-    /// The service account whose token this is, if its Secret holds it.
-    pub(super) async fn user_of_kept(&self, token: &str, claims: &Value) -> Result<UserInfo, TokenError> {
-        let claim = |name: &str| {
+    /// The service account whose token this is, if its Secret holds it. The Secret says on which day it was last used.
+    pub(super) async fn user_of_kept(
+        &self,
+        token: &str,
+        claims: &Value,
+        notes: &mut TokenNotes,
+    ) -> Result<UserInfo, TokenError> {
+        let claim = |name: &str, missing: &'static str| {
             let claim = claims[format!("kubernetes.io/serviceaccount/{name}")].as_str();
             let claim = claim.filter(|value| !value.is_empty());
-            claim.ok_or(TokenError::Bad(INVALID_CLAIMS))
+            claim.ok_or(TokenError::Bad(missing))
         };
-        let (namespace, secret) = (claim("namespace")?, claim("secret.name")?);
-        let (account, uid) = (claim("service-account.name")?, claim("service-account.uid")?);
-        let name = format!("system:serviceaccount:{namespace}:{account}");
-        if claims["sub"] != name.as_str() {
-            return Err(TokenError::Bad("the subject is not the service account"));
+        let namespace = claim("namespace", "namespace claim is missing")?;
+        let secret_name = claim("secret.name", "secretName claim is missing")?;
+        let account_name = claim("service-account.name", "serviceAccountName claim is missing")?;
+        let uid = claim("service-account.uid", "serviceAccountUID claim is missing")?;
+        let user_name = format!("system:serviceaccount:{namespace}:{account_name}");
+        if claims["sub"] != user_name.as_str() {
+            return Err(TokenError::Bad("sub claim is invalid"));
         }
-        let holds = |object: &Value| is_staying(object) && object["data"]["token"] == STANDARD.encode(token);
-        let is_valid = |object: &Value| holds(object) && object["metadata"]["labels"][INVALID_SINCE].is_null();
-        let is_kept = |found: Result<Value, ApiError>| or_gone(found.is_ok_and(|object| is_valid(&object)));
-        seen_or_latest(
-            |latest| self.objects.find("secrets", namespace, secret, latest),
-            is_kept,
-        )
-        .await?;
-        let is_account = |object: &ObjectIdentity| object.leaves.is_none() && *object.uid == *uid;
-        let is_there = |found: Result<ObjectIdentity, ApiError>| or_gone(found.is_ok_and(|object| is_account(&object)));
-        let identify = |latest| self.objects.identify("serviceaccounts", namespace, account, latest);
-        seen_or_latest(identify, is_there).await?;
-        Ok(account_user(name, uid.to_owned(), namespace))
+        let find = |latest| self.objects.find("secrets", namespace, secret_name, latest);
+        let secret = seen_or_latest(find, |found| holding(found, token)).await?;
+        let find = |latest| self.objects.find("serviceaccounts", namespace, account_name, latest);
+        let account = seen_or_latest(find, |found| meant(found, (namespace, account_name, uid))).await?;
+
+        if !label(&secret, INVALID_SINCE).is_empty() {
+            self.metrics.marked_invalid.increment(1);
+            self.note_use(namespace, secret_name, &secret).await;
+            return Err(TokenError::MarkedInvalid {
+                why: format!(
+                    "the token in secret {namespace}/{secret_name} for service account {namespace}/{account_name} has been \
+                     marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove \
+                     the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+                ),
+                secret: format!("{secret_name}/{namespace}"),
+            });
+        }
+        let mut named = account["secrets"].as_array().into_iter().flatten();
+        if named.any(|reference| reference["name"] == secret_name) {
+            self.metrics.kept_automatically.increment(1);
+            notes.warnings.push(MADE_AUTOMATICALLY);
+            let annotation = "authentication.k8s.io/legacy-token-autogenerated-secret";
+            notes.annotations.push((annotation, secret_name.to_owned()));
+        } else {
+            self.metrics.kept_manually.increment(1);
+            let annotation = "authentication.k8s.io/legacy-token-manual-secret";
+            notes.annotations.push((annotation, secret_name.to_owned()));
+        }
+        self.note_use(namespace, secret_name, &secret).await;
+        Ok(account_user(user_name, uid.to_owned(), namespace))
+    }
+
+    /// Labels the Secret with the day, unless it has that label. Clocks of replicas may differ, so tomorrow will do.
+    async fn note_use(&self, namespace: &str, name: &str, secret: &Value) {
+        let date = |seconds: u64| Time::from_unix(i64::try_from(seconds).unwrap_or_default(), 0).to_date_string();
+        let now = self.now_seconds();
+        let (today, tomorrow) = (date(now), date(now.saturating_add(SECONDS_OF_DAY)));
+        let last_used = label(secret, LAST_USED);
+        if last_used != today && last_used != tomorrow {
+            let uid = secret["metadata"]["uid"].as_str().unwrap_or_default();
+            let noted = self.objects.note_use(namespace, name, uid, &today).await;
+            if let Err(error) = noted {
+                tracing::error!(namespace, name, %error, "the last use of a service account's token could not be noted");
+            }
+        }
     }
 }
 
-fn or_gone(is_there: bool) -> Result<(), TokenError> {
-    if is_there {
-        Ok(())
-    } else {
-        Err(TokenError::Bad(INVALIDATED))
+fn label<'a>(object: &'a Value, name: &str) -> &'a str {
+    object["metadata"]["labels"][name].as_str().unwrap_or_default()
+}
+
+/// The Secret, if it is there to stay and has this token.
+fn holding(found: Result<Value, ApiError>, token: &str) -> Result<Value, TokenError> {
+    let secret = found.ok().filter(is_staying);
+    let secret = secret.ok_or(TokenError::Bad("Token has been invalidated"))?;
+    if secret["data"]["token"] != STANDARD.encode(token) {
+        return Err(TokenError::Bad("Token does not match server's copy"));
     }
+    Ok(secret)
+}
+
+/// The service account, if it is there to stay and the one that the token is for: its namespace, name and uid.
+fn meant(found: Result<Value, ApiError>, (namespace, name, claimed): (&str, &str, &str)) -> Result<Value, TokenError> {
+    let account = found.map_err(|error| TokenError::Object(error.message))?;
+    if !is_staying(&account) {
+        let why = format!("ServiceAccount {namespace}/{name} has been deleted");
+        return Err(TokenError::Object(why));
+    }
+    let uid = account["metadata"]["uid"].as_str().unwrap_or_default();
+    if uid != claimed {
+        let why = format!("ServiceAccount UID ({uid}) does not match claim ({claimed})");
+        return Err(TokenError::Object(why));
+    }
+    Ok(account)
 }
 
 fn is_staying(object: &Value) -> bool {

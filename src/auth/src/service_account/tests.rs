@@ -52,6 +52,22 @@ impl Objects for Shelf {
             .map(|(object, _)| object.clone());
         Box::pin(std::future::ready(found.ok_or_else(|| ApiError::internal("not there"))))
     }
+
+    fn note_use<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        uid: &'a str,
+        date: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        let mut shelf = self.0.lock().expect("no test panics with it");
+        let (secret, _) = shelf
+            .get_mut(&format!("secrets/{namespace}/{name}"))
+            .expect("it is there");
+        assert_eq!(secret["metadata"]["uid"], uid);
+        secret["metadata"]["labels"][kept::LAST_USED] = json!(date);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 struct Fixture {
@@ -265,7 +281,8 @@ fn kept(fixture: &Fixture, changes: Value) -> String {
 /// Returns true if a token gets in that the Secret holds.
 fn accepts_kept(fixture: &Fixture, token: &str, metadata: Value) -> Result<UserInfo, String> {
     let data = json!({ "token": base64::engine::general_purpose::STANDARD.encode(token) });
-    let secret = json!({ "metadata": metadata, "data": data });
+    let mut secret = json!({ "metadata": metadata, "data": data });
+    secret["metadata"]["uid"] = json!("u9");
     fixture.shelf.put_object("secrets/n/robot-token", secret, true);
     fixture.knows(token)
 }
@@ -273,7 +290,7 @@ fn accepts_kept(fixture: &Fixture, token: &str, metadata: Value) -> Result<UserI
 #[test]
 fn a_token_that_a_secret_keeps_is_good_as_long_as_it_is_in_there() {
     let fixture = Fixture::new();
-    let gone = Err("service account token has been invalidated".to_owned());
+    let gone = Err("Token has been invalidated".to_owned());
     let token = kept(&fixture, json!({}));
     assert_eq!(fixture.knows(&token), gone, "no such Secret");
     let user = accepts_kept(&fixture, &token, json!({})).expect("a good one");
@@ -292,15 +309,97 @@ fn a_token_that_a_secret_keeps_is_good_as_long_as_it_is_in_there() {
     );
     let leaves = json!({ "deletionTimestamp": "2999-01-01T00:00:00Z" });
     assert_eq!(accepts_kept(&fixture, &token, leaves.clone()), gone);
-    let unused = json!({ "labels": { "kubernetes.io/legacy-token-invalid-since": "2026-01-01" } });
-    assert_eq!(accepts_kept(&fixture, &token, unused), gone);
     accepts_kept(&fixture, &kept(&fixture, json!({ "n": 1 })), json!({})).expect("the Secret has another now");
-    assert_eq!(fixture.knows(&token), gone, "the Secret holds another token");
-    let account = json!({ "uid": "u1", "deletionTimestamp": leaves["deletionTimestamp"] });
-    for account in [account, json!({ "uid": "u2" })] {
+    let other = Err("Token does not match server's copy".to_owned());
+    assert_eq!(fixture.knows(&token), other, "the Secret holds another token");
+    let deleted = json!({ "uid": "u1", "deletionTimestamp": leaves["deletionTimestamp"] });
+    for (account, why) in [
+        (deleted, "ServiceAccount n/robot has been deleted"),
+        (
+            json!({ "uid": "u2" }),
+            "ServiceAccount UID (u2) does not match claim (u1)",
+        ),
+    ] {
         fixture.shelf.put("serviceaccounts/n/robot", account.clone(), true);
-        assert_eq!(accepts_kept(&fixture, &token, json!({})), gone, "{account}");
+        assert_eq!(
+            accepts_kept(&fixture, &token, json!({})),
+            Err(why.to_owned()),
+            "{account}"
+        );
     }
+}
+
+#[test]
+fn the_last_use_of_a_token_that_a_secret_keeps_is_noted_once_a_day() {
+    let fixture = Fixture::new();
+    let noted = |fixture: &Fixture| {
+        let secret = fixture.shelf.0.lock().expect("no test panics with it")["secrets/n/robot-token"].clone();
+        secret.0["metadata"]["labels"][kept::LAST_USED].clone()
+    };
+    let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(days * 24 * 60 * 60 + 60);
+    let token = kept(&fixture, json!({}));
+    fixture.clock.set_wall(day(20_000));
+    accepts_kept(&fixture, &token, json!({})).expect("a good one");
+    assert_eq!(noted(&fixture), "2024-10-04");
+    fixture.clock.set_wall(day(19_999));
+    fixture.knows(&token).expect("a good one");
+    assert_eq!(noted(&fixture), "2024-10-04", "by a replica whose clock is ahead");
+    fixture.clock.set_wall(day(20_001));
+    fixture.knows(&token).expect("a good one");
+    assert_eq!(noted(&fixture), "2024-10-05");
+}
+
+#[test]
+fn a_token_that_a_secret_keeps_is_refused_where_the_secret_is_marked() {
+    let fixture = Fixture::new();
+    let token = kept(&fixture, json!({}));
+    let marked = json!({ "labels": { "kubernetes.io/legacy-token-invalid-since": "2026-01-01" } });
+    let error = accepts_kept(&fixture, &token, marked).expect_err("it is marked");
+    assert_eq!(
+        error,
+        "the token in secret n/robot-token for service account n/robot has been marked invalid. Use tokens from the \
+         TokenRequest API or manually created secret-based tokens, or remove the \
+         'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token"
+    );
+    accepts_kept(&fixture, &token, json!({})).expect("the mark was taken away");
+}
+
+#[test]
+fn what_is_known_of_a_token_is_noted_for_the_client_and_the_audit_log() {
+    let fixture = Fixture::new();
+    let notes = |token: &str| {
+        let holder = fixture.holder(token, &["us".to_owned()]).expect("a good one");
+        let annotations = holder.notes.annotations.into_iter();
+        let short = |(key, value): (&str, String)| (key.replace("authentication.k8s.io/", ""), value);
+        (holder.notes.warnings.len(), annotations.map(short).collect::<Vec<_>>())
+    };
+    let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let subject = "system:serviceaccount:n:robot";
+    let token = kept(&fixture, json!({}));
+    accepts_kept(&fixture, &token, json!({})).expect("a good one");
+    let manual = [
+        note("legacy-token", subject),
+        note("legacy-token-manual-secret", "robot-token"),
+    ];
+    assert_eq!(notes(&token), (0, manual.to_vec()));
+    let account = json!({ "metadata": { "uid": "u1" }, "secrets": [{ "name": "robot-token" }] });
+    fixture.shelf.put_object("serviceaccounts/n/robot", account, true);
+    let automatic = [
+        note("legacy-token", subject),
+        note("legacy-token-autogenerated-secret", "robot-token"),
+    ];
+    assert_eq!(notes(&token), (1, automatic.to_vec()));
+
+    let mut own = fixture.claims(json!({}))["kubernetes.io"].clone();
+    own["warnafter"] = json!(fixture.now() + 10);
+    let extended = fixture
+        .signer
+        .sign(fixture.claims(json!({ "kubernetes.io": own })))
+        .expect("signed");
+    assert_eq!(notes(&extended), (0, Vec::new()));
+    fixture.clock.advance(Duration::from_secs(12));
+    let stale = format!("subject: {subject}, seconds after warning threshold: 2");
+    assert_eq!(notes(&extended), (0, vec![note("stale-token", &stale)]));
 }
 
 #[test]

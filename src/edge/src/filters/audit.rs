@@ -118,10 +118,14 @@ fn trail(state: &ChainState, exchange: &Exchange, request: &Request) -> Option<A
         trace: &exchange.trace,
         webhooks: &exchange.webhooks,
     };
-    AuditTrail::begin(audit, &state.clock, &begun, || RequestOrigin {
+    let trail = AuditTrail::begin(audit, &state.clock, &begun, || RequestOrigin {
         uri: uri(request),
         source_ips: source_ips(exchange, request),
-    })
+    })?;
+    for (key, value) in exchange.token_annotations.get().into_iter().flatten() {
+        trail.notes.annotate(*key, value);
+    }
+    Some(trail)
 }
 
 fn uri(request: &Request) -> String {

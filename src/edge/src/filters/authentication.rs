@@ -1,6 +1,6 @@
 //! Finds out who asks.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::OnceLock};
 
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header::{self, HeaderMap, HeaderName};
@@ -52,14 +52,22 @@ async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> R
     let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
     let identities = certificate.map(Identities::of).unwrap_or_default();
     let headers = HeadersOfRequest(headers);
+    let notes = OnceLock::new();
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
         password: password.as_deref().and_then(|decoded| decoded.split_once(':')),
         certificate: Identities::credential(&identities.client),
         proxy_certificate: Identities::credential(&identities.proxy),
         headers: Some(&headers),
+        notes: Some(&notes),
     };
-    match state.authenticator.authenticate(credentials).await {
+    let found = state.authenticator.authenticate(credentials).await;
+    if let Some(notes) = notes.into_inner() {
+        notes.warnings.iter().for_each(|warning| exchange.warn(*warning));
+        // Set once: the chain authenticates a request once.
+        let _ = exchange.token_annotations.set(notes.annotations);
+    }
+    match found {
         Ok(Some(user)) => Ok(user),
         Ok(None) if in_protocol.is_ok() && state.anonymous.admits(exchange.info.path()) => Ok(anonymous()),
         Ok(None) => Err(unauthorized()),

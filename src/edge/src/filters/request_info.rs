@@ -65,6 +65,7 @@ pub(crate) fn resolve(
         watch: OnceCell::new(),
         open_watch: OnceCell::new(),
         seat: Cell::new(None),
+        token_annotations: OnceCell::new(),
         audit: OnceCell::new(),
         warnings: RefCell::default(),
         resource: OnceCell::new(),

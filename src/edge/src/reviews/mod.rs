@@ -18,7 +18,7 @@ use trireme_actors::Clock;
 use trireme_auth::{Authorizer, BoxFuture, RuleResolver, TokenAuthenticator};
 use trireme_machinery::{ApiError, GroupResource, Object, schema::TypeTable};
 use trireme_registry::{
-    VirtualCall, VirtualResource,
+    Attributes, VirtualCall, VirtualResource,
     request::{CreateRequest, UserInfo},
     subresource::SubresourceCreated,
 };
@@ -108,12 +108,20 @@ impl ReviewResource {
     }
 
     /// Answers a review by `user` that was admitted.
-    async fn answer(&self, review: Value, user: &UserInfo) -> Value {
+    async fn answer(&self, review: Value, write: &Attributes) -> Value {
+        let user = &write.context.user;
         let reviewers = &self.reviewers;
         match self.review {
             Review::Access(subject) => access::review(reviewers, user, subject, review).await,
             Review::Rules => rules::review(reviewers, user, &review).await,
-            Review::Token => token::review(reviewers, review).await,
+            Review::Token => {
+                let (answer, notes) = token::review(reviewers, review).await;
+                notes.warnings.iter().for_each(|warning| write.warn(*warning));
+                for (key, value) in notes.annotations {
+                    write.annotate(key, value);
+                }
+                answer
+            }
             Review::Subject => subject::review(user, &reviewers.clock),
         }
     }
@@ -131,7 +139,7 @@ impl VirtualResource for ReviewResource {
             checked.map_err(|error| write.with_warnings(error))?;
             call.validate(&write).await?;
             let object = write.object.take().unwrap_or_default();
-            let mut answer = self.answer(object, &write.context.user).await;
+            let mut answer = self.answer(object, &write).await;
             answer["kind"] = json!(&*write.kind.kind);
             answer["apiVersion"] = json!(write.kind.group_version().to_string());
             Ok(SubresourceCreated {

@@ -3,6 +3,7 @@
 //! A bad token is an answer, not a failure: the user who asks is another one.
 
 use serde_json::{Value, json};
+use trireme_auth::TokenNotes;
 use trireme_machinery::ApiError;
 
 use super::{Reviewers, text, texts, user_info};
@@ -21,20 +22,21 @@ pub(super) fn check(review: &Value) -> Result<(), ApiError> {
 }
 
 /// Says whose the token is, and for which of the audiences it is good.
-pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Value {
+pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> (Value, TokenNotes) {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let token = text(spec, "token");
     let mut audiences = texts(spec, "audiences");
     if audiences.is_empty() {
         audiences.clone_from(&reviewers.audiences);
     }
-    review["status"] = match reviewers.tokens.holder(token, &audiences).await {
-        Ok(holder) => json!({
-            "authenticated": true,
-            "user": user_info(&holder.user),
-            "audiences": holder.audiences,
-        }),
-        Err(error) => json!({"user": {}, "error": error.review_text()}),
+    let (status, notes) = match reviewers.tokens.holder(token, &audiences).await {
+        Ok(holder) => {
+            let user = user_info(&holder.user);
+            let status = json!({"authenticated": true, "user": user, "audiences": holder.audiences});
+            (status, holder.notes)
+        }
+        Err(error) => (json!({"user": {}, "error": error.review_text()}), error.notes()),
     };
-    review
+    review["status"] = status;
+    (review, notes)
 }
