@@ -256,13 +256,16 @@ fn the_use_of_a_token_in_a_secret_is_noted_and_warned_of() {
     );
     let warning = "299 - \"Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
                    auto-generated secret-based tokens.\"";
-    let version = client.with_token(&token).get("/version").expect("an answer");
-    assert_eq!(version.header("warning").collect::<Vec<_>>(), [warning]);
+    // Tokens are held against the caches, which see a write a moment after its answer.
+    until("the client is warned", PATIENCE, || {
+        let version = client.with_token(&token).get("/version").expect("an answer");
+        version.header("warning").eq([warning])
+    });
 
     let mut marked = read(&secret);
     marked["metadata"]["labels"]["kubernetes.io/legacy-token-invalid-since"] = json!("2026-01-01");
     assert_eq!(client.json("PUT", &secret, &marked).expect("an answer").code, 200);
-    assert_eq!(holder(&server, &token), Err(401));
+    until("the token is refused", PATIENCE, || holder(&server, &token) == Err(401));
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token },
     });
