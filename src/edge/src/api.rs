@@ -10,7 +10,7 @@ use trireme_flow::Limiter;
 use trireme_http::{client::Client, server::ServerLifecycle};
 use trireme_registry::{DirectorHandle, documents::Document};
 
-use crate::{config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
+use crate::{backends::Backends, config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
 
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;
@@ -37,6 +37,8 @@ pub(crate) struct Api {
     pub(crate) limiter: Limiter,
     /// The way to other API servers.
     pub(crate) aggregation: RemoteServers,
+    /// The way to kubelets, pods and nodes.
+    pub(crate) backends: Backends,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// Sets how much is logged, 0 to 10.

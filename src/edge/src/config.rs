@@ -15,8 +15,8 @@ use trireme_machinery::schema::TypeTable;
 use trireme_registry::DirectorHandle;
 
 use crate::{
-    allowed_origins::AllowedOrigins, health::Health, profiling::Profiler, replicas::Replicas, spans::Spans,
-    user_counts::OpenBounds,
+    allowed_origins::AllowedOrigins, backends::Backends, health::Health, profiling::Profiler, replicas::Replicas,
+    spans::Spans, user_counts::OpenBounds,
 };
 
 /// Settings of the edge.
@@ -121,6 +121,8 @@ pub struct Rooms {
     pub replicas: Arc<dyn Replicas>,
     /// The way to other API servers.
     pub aggregation: RemoteServers,
+    /// The way to kubelets, pods and nodes.
+    pub backends: Backends,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Sets how much is logged, 0 to 10; larger numbers count as 10.

@@ -101,6 +101,7 @@ impl Edge {
             replicas: rooms.replicas,
             limiter: rooms.limiter,
             aggregation: rooms.aggregation,
+            backends: rooms.backends,
             profiler: rooms.profiler,
             set_verbosity: rooms.set_verbosity,
             issuer: rooms.issuer,

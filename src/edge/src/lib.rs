@@ -11,6 +11,7 @@
 mod allowed_origins;
 mod api;
 mod audit_trail;
+pub mod backends;
 mod body;
 mod chain;
 pub mod components;
@@ -26,6 +27,7 @@ mod health;
 pub mod metrics;
 mod negotiation;
 mod options;
+mod passing;
 pub mod profiling;
 mod query;
 pub mod replicas;

@@ -74,28 +74,54 @@ fn refusal(code: u16, content_type: &str, body: &[u8]) -> String {
     } else {
         "unknown".to_owned()
     };
-    let words = match code {
-        409 => "the server reported a conflict",
-        404 => "the server could not find the requested resource",
-        400 => "the server rejected our request for an unknown reason",
-        401 => "the server has asked for the client to provide credentials",
-        403 | 406 | 415 => return text,
-        405 => "the server does not allow this method on the requested resource",
-        422 => "the server rejected our request due to an error in our request",
-        503 => "the server is currently unable to handle the request",
-        504 => {
-            "the server was unable to return a response in the time allotted, but may still be processing the request"
-        }
-        429 => "the server has received too many requests and has asked us to try again later",
+    server_words(code, &text).1
+}
+
+/// The reason and the message for an answer of another server that is no success and no `Status` (`NewGenericServerResponse`).
+/// `text` is what it says itself.
+pub fn server_words(code: u16, text: &str) -> (&'static str, String) {
+    let (reason, words) = match code {
+        409 => ("Conflict", "the server reported a conflict"),
+        404 => ("NotFound", "the server could not find the requested resource"),
+        400 => ("BadRequest", "the server rejected our request for an unknown reason"),
+        401 => (
+            "Unauthorized",
+            "the server has asked for the client to provide credentials",
+        ),
+        403 => ("Forbidden", text),
+        406 => ("NotAcceptable", text),
+        415 => ("UnsupportedMediaType", text),
+        405 => (
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        ),
+        422 => (
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        ),
+        503 => (
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
+        504 => (
+            "Timeout",
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        ),
+        429 => (
+            "TooManyRequests",
+            "the server has received too many requests and has asked us to try again later",
+        ),
         500.. => {
-            let text = quote(&text);
-            return format!("an error on the server ({text}) has prevented the request from succeeding");
+            let text = quote(text);
+            let words = format!("an error on the server ({text}) has prevented the request from succeeding");
+            return ("InternalError", words);
         }
         code => {
-            return format!("the server responded with the status code {code} but did not return more information");
+            let words = format!("the server responded with the status code {code} but did not return more information");
+            return ("", words);
         }
     };
-    words.to_owned()
+    (reason, words.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The client's errors for failures of the store.
 
-use trireme_machinery::{ApiError, Reason, WebhookStatus};
+use trireme_machinery::{ApiError, Reason};
 use trireme_storage::StorageError;
 
 /// Room is made by a person or by the next compaction, not within a second.
@@ -46,15 +46,7 @@ pub fn store_error(error: StorageError) -> ApiError {
             )
             .with_retry_after(FULL_RETRY_S)
         }
-        StorageError::Encryption(why) => {
-            let mut error = ApiError::new(Reason::InternalError, why);
-            // kube-apiserver gives no reason for it.
-            error.webhook_status = Some(Box::new(WebhookStatus {
-                code: 500,
-                reason: String::new(),
-            }));
-            error
-        }
+        StorageError::Encryption(why) => ApiError::without_reason(why),
         StorageError::LeaseNotFound => ApiError::internal("the object's lease has expired"),
         StorageError::Failed(_) => {
             tracing::error!(%error, "the store failed");

@@ -4,7 +4,10 @@
 //! which only some fields can be changed; a [`Create`] takes a POST and does something to the object; a [`Connect`]
 //! passes requests on to a backend, such as the kubelet that runs a pod.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -145,12 +148,76 @@ pub struct ConnectCall {
 }
 
 /// The other end of a [`Connect`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// There is no backend yet: an empty answer.
     Absent,
     /// There is a backend: a kubelet, or an address of a pod or service.
-    Backend,
+    Backend(Backend),
+}
+
+/// The server that a request is passed on to, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// The server.
+    pub host: BackendHost,
+    /// The path there, decoded.
+    pub path: String,
+    /// How the request is passed on.
+    pub passing: Passing,
+}
+
+/// The server behind an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BackendHost {
+    /// The kubelet of this node.
+    Kubelet(String),
+    /// What listens on a node. Without a port it is the kubelet.
+    Node {
+        /// The node.
+        name: String,
+        /// `http` or `https`; empty if the client did not say, which is `http`.
+        scheme: String,
+        /// The port; empty if the client did not say.
+        port: String,
+    },
+    /// What listens on an address of a pod.
+    Address {
+        /// As that of a node.
+        scheme: String,
+        /// The address.
+        host: IpAddr,
+        /// The port; empty for that of the scheme.
+        port: String,
+    },
+}
+
+/// How a request is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Passing {
+    /// The server asks for a text, which is the answer.
+    Text {
+        /// The parameters of the query, in order.
+        query: Vec<(String, String)>,
+        /// True if the certificate of the backend does not matter to the client.
+        unverified: bool,
+    },
+    /// The client's connection becomes one to the backend: it has to ask for that.
+    Stream {
+        /// The parameters of the query, in order.
+        query: Vec<(String, String)>,
+    },
+    /// The request as it is, in the place of the proxy's part of the path that of the backend.
+    Proxy,
+}
+
+/// Reports whether clients may be proxied to an address: neither the server's own host nor its link-local neighbours.
+pub fn may_be_reached(address: IpAddr) -> bool {
+    let is_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
+    };
+    !is_local && !address.is_loopback() && !address.is_unspecified() && !address.is_multicast()
 }
 
 impl ConnectCall {

@@ -153,6 +153,7 @@ impl App {
             settings,
             front::Keys {
                 tls: from_files.tls,
+                kubelet_tls: from_files.kubelet_tls,
                 tokens: &tokens,
                 identity: identity.name(),
                 files: from_files.followed,

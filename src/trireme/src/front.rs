@@ -8,6 +8,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_audit::Audit;
 use trireme_auth::{Authorizer, FrontProxyHeaders};
+use trireme_edge::backends::{BackendSettings, Backends, KubeletTls};
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
@@ -48,6 +49,8 @@ pub(crate) struct Telemetry {
 pub(crate) struct Keys<'a> {
     /// The serving certificate and the authorities of clients.
     pub(crate) tls: Arc<dyn TlsProvider>,
+    /// TLS towards kubelets.
+    pub(crate) kubelet_tls: Current<KubeletTls>,
     /// Keys of service-account tokens.
     pub(crate) tokens: &'a TokenKeys,
     /// The name of the server among others.
@@ -135,6 +138,11 @@ pub(crate) async fn start(
         version: version(),
         ..EdgeConfig::new(listen, keys.tls)
     };
+    let backends = BackendSettings {
+        kubelet_tls: keys.kubelet_tls,
+        address_types: settings.kubelets.address_types.clone(),
+    };
+    let backends = Backends::start(system, backends).map_err(BuildError::KubeletTls)?;
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
     let authenticators = authentication::start(
@@ -174,6 +182,7 @@ pub(crate) async fn start(
         replicas: Arc::new(watched.replicas.clone()),
         health: served.aggregation.add_checks(checks::health(watched), group),
         aggregation: served.aggregation.remote.clone(),
+        backends,
         metrics: telemetry.metrics,
         actors: Arc::new(move || actors.snapshot()),
         clients: served.clients.clone(),

@@ -19,6 +19,7 @@ mod group;
 mod hooks;
 mod image_review;
 mod kubeconfig;
+mod kubelet_tls;
 mod lifecycle;
 mod limiter;
 mod outage;

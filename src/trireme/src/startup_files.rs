@@ -9,14 +9,15 @@ use std::sync::Arc;
 use trireme_actors::Clock;
 use trireme_aggregation::ProxyIdentity;
 use trireme_audit::LogBackend;
+use trireme_edge::backends::KubeletTls;
 use trireme_http::server::{TlsProvider, try_bind};
 
 use crate::build_error::BuildError;
 use crate::pki::Pki;
-use crate::reload::Reloader;
+use crate::reload::{Current, Reloader};
 use crate::settings::Settings;
 use crate::tokens::TokenKeys;
-use crate::{audit, front, proxy_identity};
+use crate::{audit, front, kubelet_tls, proxy_identity};
 
 /// The settings that the files hold.
 pub(crate) struct StartupFiles {
@@ -26,6 +27,8 @@ pub(crate) struct StartupFiles {
     pub(crate) tokens: TokenKeys,
     /// The identity to aggregated API servers.
     pub(crate) proxy_identity: ProxyIdentity,
+    /// TLS towards kubelets.
+    pub(crate) kubelet_tls: Current<KubeletTls>,
     /// The audit log, if there is to be one.
     pub(crate) audit_log: Option<LogBackend>,
     /// The files that are followed.
@@ -40,6 +43,7 @@ impl StartupFiles {
             tls: front::tls(settings, pki, &mut followed)?,
             tokens: TokenKeys::read(settings, pki)?,
             proxy_identity: proxy_identity::load(settings, pki, &mut followed)?,
+            kubelet_tls: kubelet_tls::load(&settings.kubelets, &mut followed)?,
             audit_log: audit::open_log(&settings.audit, clock)?,
             followed,
         })

@@ -18,6 +18,7 @@ use trireme_actors::{ActorSystem, Clock};
 use trireme_admission::Chain;
 use trireme_aggregation::{RemoteServers, RemoteSettings};
 use trireme_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, Rejected};
+use trireme_edge::backends::{BackendSettings, Backends, KubeletTls};
 use trireme_edge::{
     Edge, EdgeConfig, Health, Rooms,
     replicas::{GroupView, Replicas, StoreView},
@@ -346,7 +347,13 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         identity: Arc::default(),
         rejects_redirects: true,
     };
+    let kubelet_tls = Arc::new(KubeletTls::new(None, None).expect("TLS settings"));
+    let no_kubelets = BackendSettings {
+        kubelet_tls: Arc::new(kubelet_tls.into()),
+        address_types: Vec::new(),
+    };
     let rooms = Rooms {
+        backends: Backends::start(system, no_kubelets).expect("TLS settings"),
         clients: Vec::new(),
         director: director.clone(),
         authenticator: Arc::new(OneUser),

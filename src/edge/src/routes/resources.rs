@@ -107,7 +107,7 @@ async fn stored(
         let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
         return match part.role {
             SubresourceKind::Create => handlers::command::handle(&call, &name, payload).await,
-            _ => handlers::connection::handle(&call, &name).await,
+            _ => handlers::connection::handle(&call, &name, payload).await,
         };
     }
     let needs_namespace = matches!(verb, Verb::Create | Verb::DeleteCollection);

@@ -89,6 +89,10 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "requestheader-extra-headers-prefix" NAMES None, "What the headers with the user's extra values begin with, such as X-Remote-Extra-";
     "proxy-client-cert-file" FILE None, "Certificate that this server shows to aggregated API servers; absent: none";
     "proxy-client-key-file" FILE None, "Key of that certificate";
+    "kubelet-certificate-authority" FILE None, "CAs of the serving certificates of kubelets; absent: any certificate will do";
+    "kubelet-client-certificate" FILE None, "Certificate that this server shows to kubelets; absent: none";
+    "kubelet-client-key" FILE None, "Key of that certificate";
+    "kubelet-preferred-address-types" TYPES Some("Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP"), "Types of nodes' addresses by which kubelets are called, the best first, separated by commas";
     "enable-aggregator-routing" BOOL Some("false"), "Go to the endpoints of the services of aggregated API servers and webhooks, and not to the addresses of these services";
     "aggregator-reject-forwarding-redirect" BOOL Some("true"), "Answer 502 where an aggregated API server redirects, and do not pass the redirect on";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";

@@ -103,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) request_header: Option<RequestHeaderSettings>,
     /// The way to aggregated API servers.
     pub(crate) aggregation: AggregationSettings,
+    /// The way to kubelets.
+    pub(crate) kubelets: KubeletSettings,
     /// The webhook for bearer tokens that no other authenticator knows, if there is one.
     pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
@@ -298,6 +300,17 @@ pub(crate) struct AggregationSettings {
     pub(crate) to_endpoints: bool,
     /// True if redirects are not passed on.
     pub(crate) rejects_redirects: bool,
+}
+
+/// The way to kubelets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KubeletSettings {
+    /// The CAs of their serving certificates; any certificate will do without.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The certificate that is shown to them.
+    pub(crate) client: Option<KeyPairFiles>,
+    /// The types of nodes' addresses, the best first.
+    pub(crate) address_types: Vec<String>,
 }
 
 /// Issuers of JWTs.

@@ -8,6 +8,7 @@ mod browsers;
 mod files;
 mod group;
 mod jwt;
+mod kubelets;
 mod request_header;
 mod token_webhook;
 
@@ -104,6 +105,7 @@ impl SettingsReader {
             client_ca_file: self.parsed("client-ca-file", files::authorities),
             request_header: self.request_header(),
             aggregation: self.aggregation(),
+            kubelets: self.kubelets(),
             token_webhook: self.token_webhook(),
             token_auth_file: self.parsed("token-auth-file", files::token_file),
             basic_auth_file: self.parsed("basic-auth-file", files::password_file),

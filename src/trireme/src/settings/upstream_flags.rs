@@ -90,11 +90,7 @@ pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
     "coordinated-leadership-renew-deadline" DURATION AcceptedValues::Any, "no leader is elected among LeaseCandidates";
     "coordinated-leadership-retry-period" DURATION AcceptedValues::Any, "no leader is elected among LeaseCandidates";
     "enable-logs-handler" BOOL AcceptedValues::Only(&["false"]), "/logs is not served";
-    "kubelet-certificate-authority" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-client-certificate" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-client-key" FILE AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-preferred-address-types" TYPES AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
-    "kubelet-timeout" DURATION AcceptedValues::Any, "requests that a kubelet would have to answer get 501";
+    "kubelet-timeout" DURATION AcceptedValues::Any, "connecting to a kubelet may take 10 s, and what it sends any time";
     "kubernetes-service-node-port" PORT AcceptedValues::Only(&["0"]), "the Service kubernetes has no node port";
     "max-connection-bytes-per-sec" BYTES AcceptedValues::Only(&["0"]), "the bytes of a connection are not rationed";
     "peer-advertise-ip" IP AcceptedValues::Any, "requests are not passed on to replicas of another version";

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use trireme_machinery::ApiError;
-use trireme_registry::subresource::{Connect, ConnectCall, Destination};
+use trireme_registry::subresource::{BackendHost, Connect, ConnectCall, Destination};
 
 use crate::core::proxy;
 
@@ -15,8 +15,10 @@ impl Connect for NodeProxy {
 
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
-            call.object(proxy::address(&call.target.name, "node")?.name).await?;
-            Ok(Destination::Backend)
+            let asked = proxy::address(&call.target.name, "node")?;
+            call.object(asked.name).await?;
+            let [name, scheme, port] = [asked.name, asked.scheme, asked.port].map(str::to_owned);
+            Ok(proxy::destination(BackendHost::Node { name, scheme, port }, call))
         })
     }
 }

@@ -1,21 +1,20 @@
 //! `/log`, `/exec`, `/attach`, `/portforward` and `/proxy`: which container is meant, and whether there is a node or an
 //! address to ask.
 
-use std::net::IpAddr;
-
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind,
     field::{Error, ErrorList, Path},
     go_text::{parse_int, quote},
+    time::Time,
 };
-use trireme_registry::subresource::{Connect, ConnectCall, Destination};
+use trireme_registry::subresource::{Backend, BackendHost, Connect, ConnectCall, Destination, Passing, may_be_reached};
 
 use super::status::addresses;
 use crate::{
     core::proxy,
-    values::{items, text, text_at},
+    values::{integer_at, items, text, text_at},
 };
 
 /// `/log`: an empty answer as long as the pod has no node.
@@ -34,12 +33,19 @@ impl Connect for PodLog {
         Box::pin(async move {
             check_log_options(call)?;
             let pod = call.object(&call.target.name).await?;
-            check_container(&pod, call.option("container").unwrap_or(""))?;
-            Ok(if text_at(&pod, "/spec/nodeName").is_empty() {
-                Destination::Absent
-            } else {
-                Destination::Backend
-            })
+            let container = container(&pod, call.option("container").unwrap_or(""))?;
+            let node = text_at(&pod, "/spec/nodeName");
+            if node.is_empty() {
+                return Ok(Destination::Absent);
+            }
+            Ok(Destination::Backend(Backend {
+                host: BackendHost::Kubelet(node.to_owned()),
+                path: format!("/containerLogs/{}/{container}", path_of(&pod)),
+                passing: Passing::Text {
+                    query: log_query(call),
+                    unverified: flag(call, "insecureSkipTLSVerifyBackend"),
+                },
+            }))
         })
     }
 }
@@ -47,20 +53,25 @@ impl Connect for PodLog {
 /// `/exec`, `/attach` and `/portforward`: they need a node.
 pub(super) struct PodStream {
     name: &'static str,
+    /// As the URLs of kubelets name it.
+    kubelet_path: &'static str,
     /// True if it is about one of the pod's containers.
     of_container: bool,
 }
 
 pub(super) const EXEC: PodStream = PodStream {
     name: "exec",
+    kubelet_path: "exec",
     of_container: true,
 };
 pub(super) const ATTACH: PodStream = PodStream {
     name: "attach",
+    kubelet_path: "attach",
     of_container: true,
 };
 pub(super) const PORT_FORWARD: PodStream = PodStream {
     name: "portforward",
+    kubelet_path: "portForward",
     of_container: false,
 };
 
@@ -77,15 +88,24 @@ impl Connect for PodStream {
         Box::pin(async move {
             let name = &call.target.name;
             let pod = call.object(name).await?;
+            let mut path = format!("/{}/{}", self.kubelet_path, path_of(&pod));
             if self.of_container {
-                check_container(&pod, text(&call.options, "container"))?;
+                let container = container(&pod, text(&call.options, "container"))?;
+                path = format!("{path}/{container}");
             }
-            if text_at(&pod, "/spec/nodeName").is_empty() {
+            let node = text_at(&pod, "/spec/nodeName");
+            if node.is_empty() {
                 return Err(ApiError::bad_request(format!(
                     "pod {name} does not have a host assigned"
                 )));
             }
-            Ok(Destination::Backend)
+            Ok(Destination::Backend(Backend {
+                host: BackendHost::Kubelet(node.to_owned()),
+                path,
+                passing: Passing::Stream {
+                    query: stream_query(&call.options),
+                },
+            }))
         })
     }
 }
@@ -100,32 +120,97 @@ impl Connect for PodProxy {
 
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
-            let pod = call.object(proxy::address(&call.target.name, "pod")?.name).await?;
+            let asked = proxy::address(&call.target.name, "pod")?;
+            let pod = call.object(asked.name).await?;
             let address = match addresses(&pod, "podIPs").first() {
                 Some(address) => (*address).to_owned(),
                 None => text_at(&pod, "/status/podIP").to_owned(),
             };
-            if !address.parse().is_ok_and(may_be_reached) {
-                return Err(ApiError::bad_request("address not allowed"));
-            }
-            Ok(Destination::Backend)
+            let host = address.parse().ok().filter(|address| may_be_reached(*address));
+            let host = host.ok_or_else(|| ApiError::bad_request("address not allowed"))?;
+            let port = match asked.port {
+                "" => first_port(&pod),
+                port => port.to_owned(),
+            };
+            let scheme = asked.scheme.to_owned();
+            Ok(proxy::destination(BackendHost::Address { scheme, host, port }, call))
         })
     }
 }
 
-/// No client is proxied to the server's own host or its link-local neighbours.
-fn may_be_reached(address: IpAddr) -> bool {
-    let is_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
-    };
-    !is_local && !address.is_loopback() && !address.is_unspecified() && !address.is_multicast()
+/// The first port that a container of the pod names; empty if none does.
+fn first_port(pod: &Value) -> String {
+    let containers = items(pod.get("spec").unwrap_or(&Value::Null), "containers");
+    let first = containers
+        .iter()
+        .find_map(|container| items(container, "ports").first());
+    first.map_or_else(String::new, |port| {
+        integer_at(port, "/containerPort").unwrap_or_default().to_string()
+    })
 }
 
-/// The container must be one of the pod's; it may be left out if there is only one.
-fn check_container(pod: &Value, container: &str) -> Result<(), ApiError> {
-    let none = Value::Null;
-    let spec = pod.get("spec").unwrap_or(&none);
+/// `namespace/name`
+fn path_of(pod: &Value) -> String {
+    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
+    format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
+}
+
+/// Reports whether a parameter is true, as Go's clients write that.
+fn flag(call: &ConnectCall, name: &str) -> bool {
+    call.option(name)
+        .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+}
+
+/// The parameters that kubelets know, sorted. They are in order: see [`check_log_options`].
+fn log_query(call: &ConnectCall) -> Vec<(String, String)> {
+    let flags = ["follow", "previous", "timestamps"]
+        .into_iter()
+        .filter(|name| flag(call, name));
+    let flags = flags.map(|name| (name.to_owned(), "true".to_owned()));
+    let numbers = ["sinceSeconds", "tailLines", "limitBytes"].into_iter();
+    let numbers = numbers.filter_map(|name| Some((name.to_owned(), parse_int(call.option(name)?).ok()?.to_string())));
+    let since = since_time(call).and_then(|given| Time::parse(given).ok());
+    let since = since.map(|time| ("sinceTime".to_owned(), time.to_string()));
+    let mut query: Vec<_> = flags.chain(numbers).chain(since).collect();
+    query.sort();
+    query
+}
+
+/// The time since which log lines are asked for, if there is one.
+fn since_time(call: &ConnectCall) -> Option<&str> {
+    call.option("sinceTime").filter(|given| !matches!(*given, "" | "null"))
+}
+
+/// The parameters that kubelets know of `exec`, `attach` and `portforward`, sorted.
+fn stream_query(options: &Value) -> Vec<(String, String)> {
+    let texts = |name: &str| items(options, name).iter();
+    let commands = texts("command").map(|word| ("command", word.as_str().unwrap_or_default().to_owned()));
+    let mut query: Vec<(&str, String)> = commands.collect();
+    for (option, parameter) in [
+        ("stderr", "error"),
+        ("stdin", "input"),
+        ("stdout", "output"),
+        ("tty", "tty"),
+    ] {
+        if options.get(option) == Some(&Value::Bool(true)) {
+            query.push((parameter, "1".to_owned()));
+        }
+    }
+    let ports: Vec<String> = texts("ports").map(Value::to_string).collect();
+    if !ports.is_empty() {
+        query.push(("port", ports.join(",")));
+    }
+    // Stable: the words of the command stay in their order.
+    query.sort_by_key(|(name, _)| *name);
+    query
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// The container that is meant: one of the pod's; it may be left out if there is only one.
+fn container<'p>(pod: &'p Value, container: &'p str) -> Result<&'p str, ApiError> {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
     let names = |list: &str| {
         items(spec, list)
             .iter()
@@ -137,14 +222,14 @@ fn check_container(pod: &Value, container: &str) -> Result<(), ApiError> {
     if !container.is_empty() {
         let known = [containers, init, names("ephemeralContainers")].concat();
         if known.contains(&container) {
-            return Ok(());
+            return Ok(container);
         }
         let text = format!("container {container} is not valid for pod {pod}");
         return Err(ApiError::bad_request(text));
     }
     let mut why = format!("a container name must be specified for pod {pod}");
     match containers.as_slice() {
-        [_] => return Ok(()),
+        [only] => return Ok(only),
         [] => {}
         _ => {
             why.push_str(&format!(", choose one of: [{}]", containers.join(" ")));
@@ -165,7 +250,7 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
         parse_int(given).map(Some).map_err(ApiError::bad_request)
     };
     let since_seconds = number("sinceSeconds")?;
-    let since_time = call.option("sinceTime").filter(|given| !matches!(*given, "" | "null"));
+    let since_time = since_time(call);
     if let Some(given) = since_time.filter(|given| given.parse::<jiff::Timestamp>().is_err()) {
         let shown = quote(given);
         let text = format!("parsing time {shown} as \"2006-01-02T15:04:05Z07:00\": cannot parse {shown} as \"2006\"");

@@ -1,28 +1,41 @@
 //! Requests that are for a backend of an object, such as a pod's kubelet.
 
-use actix_web::HttpResponse;
+mod location;
+mod proxy;
+mod stream;
+mod text;
+
+use actix_web::{HttpResponse, web};
 use trireme_registry::{
     ConnectAnswer, ConnectRequest,
-    subresource::{Destination, SubresourceRole},
+    subresource::{Destination, Passing, SubresourceRole},
 };
 
 use super::ResourceCall;
-use crate::{filters::authorization, request_info::RequestInfo, respond::HandlerResult, status::not_implemented};
+use crate::{filters::authorization, request_info::RequestInfo, respond::HandlerResult};
 
-/// Finds the backend that the request is for, once it is admitted. No backend can be reached yet, so it ends there.
-pub(crate) async fn handle(call: &ResourceCall, name: &str) -> HandlerResult {
+/// Finds the backend that the request is for, once it is admitted, and passes the request on.
+pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
     let registry = &call.route.registry;
     if call.api.connect_needs_create && needs_create(call, name) {
         authorization::authorize_connection(&*call.api.authorizer, &call.exchange).await?;
     }
     let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;
     call.warn(warnings);
-    match destination {
-        Destination::Absent => Ok(HttpResponse::NoContent().finish()),
-        Destination::Backend => Err(not_implemented(&format!(
-            "{}/{name}",
-            registry.info().resource.resource
-        ))),
+    let backend = match destination {
+        Destination::Absent => return Ok(HttpResponse::NoContent().finish()),
+        Destination::Backend(backend) => backend,
+    };
+    let unverified = matches!(backend.passing, Passing::Text { unverified: true, .. });
+    let found = call
+        .api
+        .backends
+        .find(&call.api.director, &backend.host, unverified)
+        .await?;
+    match &backend.passing {
+        Passing::Text { query, .. } => text::fetch(call, &found, &location::target(&backend.path, query)).await,
+        Passing::Stream { query } => stream::pass(call, &found, &location::target(&backend.path, query)).await,
+        Passing::Proxy => proxy::pass(call, &found, &backend.path, payload).await,
     }
 }
 

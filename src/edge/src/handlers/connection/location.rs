@@ -1,0 +1,95 @@
+//! Paths and addresses on their way through a proxy (`apimachinery/pkg/util/proxy`).
+
+use trireme_http::client::Uri;
+
+use crate::passing;
+
+/// A path, decoded, with a query, as a request names it.
+pub(super) fn target(path: &str, query: &[(String, String)]) -> String {
+    format!("{}{}", escaped(path), passing::encoded(query))
+}
+
+/// A path as Go writes it.
+pub(super) fn escaped(path: &str) -> String {
+    path.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
+            out.push(byte.into());
+        } else {
+            out += &format!("%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// The part of a request's path that leads to the proxy: all before the path behind it.
+pub(super) fn prefix<'p>(path: &'p str, behind: &str) -> &'p str {
+    path.strip_suffix(behind).unwrap_or(path)
+}
+
+/// The place that a page of a backend names, as one that leads through the proxy. Other hosts and relative places stay as they
+/// are.
+pub(super) fn through_proxy(location: &str, prefix: &str, hosts: [&str; 2]) -> String {
+    let unchanged = || location.to_owned();
+    let Ok(url) = location.parse::<Uri>() else {
+        return unchanged();
+    };
+    let host = url.authority().map(|authority| authority.as_str());
+    let is_elsewhere = host.is_some_and(|host| !hosts.contains(&host));
+    // Without a host it is all path.
+    let path = if host.is_some() { url.path() } else { location };
+    if is_elsewhere || !path.starts_with('/') {
+        return unchanged();
+    }
+    if path.starts_with(prefix) {
+        return match host {
+            Some(_) => from_path(&url),
+            None => unchanged(),
+        };
+    }
+    match host {
+        Some(_) => format!("{prefix}{}", from_path(&url)),
+        None => format!("{prefix}{path}"),
+    }
+}
+
+/// The path with the query.
+fn from_path(url: &Uri) -> String {
+    url.path_and_query().map_or("/", |path| path.as_str()).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_escaped_and_queries_sorted() {
+        let query = [("b", "2 3"), ("a", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(target("/a b/ä", &query), "/a%20b/%C3%A4?a=1&b=2+3");
+        assert_eq!(target("/a:1/$x", &[]), "/a:1/$x");
+    }
+
+    #[test]
+    fn places_of_the_backend_lead_through_the_proxy() {
+        let through = |location: &str| through_proxy(location, "/p/proxy", ["10.0.0.1:80", "k8s:6443"]);
+        for (location, expected) in [
+            ("/a/b/", "/p/proxy/a/b/"),
+            ("/a?x=/y", "/p/proxy/a?x=/y"),
+            ("http://10.0.0.1:80/a?x", "/p/proxy/a?x"),
+            ("https://k8s:6443/a", "/p/proxy/a"),
+            ("https://k8s:6443/p/proxy/a", "/p/proxy/a"),
+            ("/p/proxy/a", "/p/proxy/a"),
+            ("http://elsewhere/a", "http://elsewhere/a"),
+            ("a/b", "a/b"),
+            ("?x", "?x"),
+        ] {
+            assert_eq!(through(location), expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_ends_where_the_path_behind_it_begins() {
+        assert_eq!(prefix("/p/proxy/a/b", "/a/b"), "/p/proxy");
+        assert_eq!(prefix("/p/proxy/", "/"), "/p/proxy");
+        assert_eq!(prefix("/p/proxy", ""), "/p/proxy");
+    }
+}

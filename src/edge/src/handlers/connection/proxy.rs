@@ -1,0 +1,131 @@
+//! A request as it is, for what listens on a node or on an address of a pod.
+
+use actix_web::{
+    HttpResponse,
+    http::{Method, header as header02},
+    web,
+};
+use trireme_aggregation::remove_hop_by_hop;
+use trireme_http::client::{HeaderMap, HeaderValue, OutboundBody, Request, header};
+use trireme_machinery::ApiError;
+
+use super::{ResourceCall, location, stream};
+use crate::{
+    backends::{FoundBackend, unreachable_service},
+    passing,
+    respond::HandlerResult,
+};
+
+/// Headers of answers that would let pages of a backend be read by others as those of this server.
+const OF_OTHER_ORIGINS: [&str; 4] = [
+    "access-control-allow-credentials",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-allow-origin",
+];
+
+/// Passes the request on, with this path.
+pub(super) async fn pass(
+    call: &ResourceCall,
+    backend: &FoundBackend,
+    path: &str,
+    payload: web::Payload,
+) -> HandlerResult {
+    let exchange = &call.exchange;
+    let target = location::target(path, exchange.query.pairs());
+    if let Some(protocol) = passing::upgrade(&call.http) {
+        return stream::upgrade(call, backend, &target, protocol).await;
+    }
+    if path.is_empty() && matches!(exchange.method, Method::GET | Method::HEAD) {
+        return Ok(with_slash(call));
+    }
+    let prefix = location::prefix(exchange.info.path(), path);
+    let head = PassedHead {
+        call,
+        target: &target,
+        upgrade: None,
+        uri: Some(format!("{prefix}{}", location::escaped(path))),
+    };
+    let (body, pump) = passing::body(&call.http, payload, false);
+    let request = head.request(body)?;
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.unwrap_or_default().to_owned();
+    let (sent, pump) = passing::with_body(backend.send(request), pump).await;
+    let mut response = sent.map_err(|error| unreachable_service(&backend.failure(&error)))?;
+    let headers = response.headers_mut();
+    remove_hop_by_hop(headers);
+    for name in OF_OTHER_ORIGINS {
+        headers.remove(name);
+    }
+    let there = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    if let Some(there) = there {
+        let through = location::through_proxy(there, prefix, [&backend.authority(), &host]);
+        headers.insert(
+            header::LOCATION,
+            HeaderValue::try_from(through).map_err(ApiError::internal)?,
+        );
+    }
+    Ok(passing::answer(exchange, response, pump))
+}
+
+/// Sends the client to the root behind the proxy: relative links of its page would lead elsewhere otherwise.
+fn with_slash(call: &ResourceCall) -> HttpResponse {
+    let uri = call.http.uri();
+    let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
+    HttpResponse::MovedPermanently()
+        .insert_header((header02::LOCATION, format!("{}/{query}", uri.path())))
+        .finish()
+}
+
+/// The head of a request on its way to a backend.
+pub(super) struct PassedHead<'p> {
+    pub(super) call: &'p ResourceCall,
+    /// Path and query there.
+    pub(super) target: &'p str,
+    /// The protocol to go on with.
+    pub(super) upgrade: Option<HeaderValue>,
+    /// The path that was asked for, if the backend is to know it.
+    pub(super) uri: Option<String>,
+}
+
+impl PassedHead<'_> {
+    /// The request with this body. The client's credentials are no longer among its headers.
+    pub(super) fn request(self, body: OutboundBody) -> Result<Request<OutboundBody>, ApiError> {
+        let exchange = &self.call.exchange;
+        let mut request = Request::new(body);
+        let method = exchange.method.as_str().as_bytes();
+        *request.method_mut() = trireme_http::client::Method::from_bytes(method).map_err(ApiError::internal)?;
+        *request.uri_mut() = self.target.parse().map_err(ApiError::internal)?;
+        let mut headers = passing::headers_of(self.call.http.headers());
+        remove_hop_by_hop(&mut headers);
+        headers.remove(header::EXPECT);
+        if !headers.contains_key(header::HOST)
+            && let Some(host) = self.call.http.uri().authority()
+        {
+            set(&mut headers, "host", host.as_str());
+        }
+        if let Some(peer) = &exchange.peer {
+            let client = peer.address.ip().to_canonical().to_string();
+            let before = headers.get_all("x-forwarded-for").iter();
+            let before = before.filter_map(|value| value.to_str().ok());
+            let chain: Vec<&str> = before.chain([client.as_str()]).collect();
+            let chain = chain.join(", ");
+            set(&mut headers, "x-forwarded-for", &chain);
+        }
+        if let Some(uri) = self.uri {
+            set(&mut headers, "x-forwarded-uri", &uri);
+        }
+        if let Some(protocol) = self.upgrade {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(header::UPGRADE, protocol);
+        }
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

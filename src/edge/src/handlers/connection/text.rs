@@ -1,0 +1,70 @@
+//! A text of a backend as the answer: the log of a container (`apiserver/pkg/registry/generic/rest/streamer.go`).
+
+use actix_web::HttpResponse;
+use bytes::Bytes;
+use trireme_http::client::{HeaderMap, HeaderValue, IncomingBody, Method, OutboundBody, Request, Response, header};
+use trireme_machinery::{ApiError, WebhookStatus, webhook_answer};
+
+use super::ResourceCall;
+use crate::{backends::FoundBackend, passing, respond::HandlerResult};
+
+/// The most of an error's text that is read.
+const MOST_OF_AN_ERROR: usize = 50_000;
+
+/// Gets the text and answers with it as it comes.
+pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &str) -> HandlerResult {
+    let mut request = Request::new(OutboundBody::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = target.parse().map_err(ApiError::internal)?;
+    let sent = backend.send(request).await;
+    let failed = |why: &str| ApiError::without_reason(format!("Get \"{}{target}\": {why}", backend.endpoint));
+    let mut response = sent.map_err(|error| failed(&backend.failure(&error)))?;
+    let code = response.status().as_u16();
+    if response.status().is_redirection() && response.headers().contains_key(header::LOCATION) {
+        return Err(failed("redirects forbidden"));
+    }
+    if !(200..=206).contains(&code) {
+        return Err(refusal(call, code, response).await);
+    }
+    let text = HeaderValue::from_static("text/plain");
+    *response.headers_mut() = HeaderMap::from_iter([(header::CONTENT_TYPE, text)]);
+    *response.status_mut() = trireme_http::client::StatusCode::OK;
+    let answer: HttpResponse = passing::answer(&call.exchange, response, None);
+    Ok(answer)
+}
+
+/// An answer of the backend that is no success, as an error of this server.
+async fn refusal(call: &ResourceCall, code: u16, response: Response<IncomingBody>) -> ApiError {
+    let text = match beginning(response.into_body()).await {
+        Ok(text) => text,
+        Err(error) => return ApiError::internal(error),
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match code {
+        400 => ApiError::bad_request(text),
+        500 => ApiError::internal(text),
+        code => {
+            let (reason, words) = webhook_answer::server_words(code, &text);
+            let name = call.exchange.info.path_name();
+            let mut error = ApiError::without_reason(format!("{words} ( pods/log {name})"));
+            error.webhook_status = Some(Box::new(WebhookStatus {
+                code,
+                reason: reason.to_owned(),
+            }));
+            error
+        }
+    }
+}
+
+async fn beginning(mut body: IncomingBody) -> Result<Vec<u8>, trireme_http::client::ClientError> {
+    use futures_util::StreamExt as _;
+    let mut read = Vec::new();
+    while read.len() < MOST_OF_AN_ERROR
+        && let Some(piece) = body.next().await
+    {
+        let piece: Bytes = piece?;
+        read.extend_from_slice(&piece);
+    }
+    read.truncate(MOST_OF_AN_ERROR);
+    Ok(read)
+}

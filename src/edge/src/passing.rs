@@ -1,0 +1,207 @@
+//! The parts of a request that another server answers: its body, its headers and its query on the way there, the answer on the way back.
+
+use std::{io, pin::pin, time::Duration};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    error::PayloadError,
+    http::{Method, StatusCode, Version, header as header02},
+    web,
+};
+use bytes::Bytes;
+use futures_util::{
+    FutureExt, Stream, StreamExt,
+    future::{self, LocalBoxFuture},
+    stream,
+};
+use tokio::sync::mpsc;
+use trireme_aggregation::remove_hop_by_hop;
+use trireme_http::{
+    client::{ClientError, HeaderMap, HeaderValue, IncomingBody, OutboundBody, Response, UpgradedStream, header},
+    server::Upgrade,
+    splice,
+};
+
+use crate::exchange::Exchange;
+
+/// Pieces of a body that are on their way to the other server: enough that neither end waits for the other.
+const PIECES: usize = 4;
+
+/// Moves the body of a request to where it is sent from.
+pub(crate) type Pump = LocalBoxFuture<'static, ()>;
+
+/// The protocol that the client wants to go on with over this connection.
+pub(crate) fn upgrade(http: &HttpRequest) -> Option<HeaderValue> {
+    let mut wishes = http.headers().get_all(header02::CONNECTION);
+    let is_wanted = wishes.any(|value| {
+        let value = value.to_str().unwrap_or_default();
+        value.to_ascii_lowercase().contains("upgrade")
+    });
+    let protocol = http.headers().get(header02::UPGRADE)?;
+    let is_possible = is_wanted && http.version() == Version::HTTP_11;
+    HeaderValue::from_bytes(protocol.as_bytes())
+        .ok()
+        .filter(|_| is_possible)
+}
+
+/// The body of a request as it is sent on, and what moves it there: payloads stay on their thread.
+pub(crate) fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bool) -> (OutboundBody, Option<Pump>) {
+    let length = http.headers().get(header02::CONTENT_LENGTH);
+    let is_chunked = http.headers().contains_key(header02::TRANSFER_ENCODING) || http.version() == Version::HTTP_2;
+    let is_empty = length.map_or(!is_chunked, |length| length.as_bytes() == b"0");
+    let has_none = [Method::GET, Method::HEAD].contains(http.method()) && length.is_none();
+    if is_empty || has_none || is_upgrade {
+        return (OutboundBody::empty(), None);
+    }
+    let (sender, receiver) = mpsc::channel(PIECES);
+    let pump = async move {
+        while let Some(piece) = payload.next().await {
+            let piece = piece.map_err(|error: PayloadError| io::Error::other(error.to_string()));
+            if sender.send(piece).await.is_err() {
+                // The other end has gone: its answer says why, or that there is none.
+                return;
+            }
+        }
+    };
+    let pieces = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<_>| {
+        let piece = receiver.recv().await?;
+        Some((piece, receiver))
+    });
+    (OutboundBody::stream(pieces), Some(pump.boxed_local()))
+}
+
+/// A body that goes on while the rest of the request is moved.
+fn moving(mut pump: Option<Pump>, mut body: IncomingBody) -> impl Stream<Item = Result<Bytes, ClientError>> {
+    stream::poll_fn(move |cx| {
+        if let Some(moving) = &mut pump
+            && moving.poll_unpin(cx).is_ready()
+        {
+            pump = None;
+        }
+        body.poll_next_unpin(cx)
+    })
+}
+
+pub(crate) fn headers_of(headers: &header02::HeaderMap) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = header::HeaderName::from_bytes(name.as_str().as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
+            out.append(name, value);
+        }
+    }
+    out
+}
+
+fn copy_headers(headers: &HeaderMap, answer: &mut actix_web::HttpResponseBuilder) {
+    for (name, value) in headers {
+        answer.append_header((name.as_str(), value.as_bytes()));
+    }
+}
+
+/// Waits for the head of an answer while the body of its request is moved; the rest of the body is still to be moved then.
+pub(crate) async fn with_body<T>(sent: impl Future<Output = T>, mut pump: Option<Pump>) -> (T, Option<Pump>) {
+    let mut sent = pin!(sent);
+    loop {
+        let Some(moving) = &mut pump else {
+            return (sent.await, None);
+        };
+        match future::select(&mut sent, moving).await {
+            future::Either::Left((answered, _)) => return (answered, pump),
+            future::Either::Right(_) => pump = None,
+        }
+    }
+}
+
+/// The time that is left for the whole answer; long-running requests have any time.
+pub(crate) fn time_left(exchange: &Exchange, now: std::time::Instant) -> Option<Duration> {
+    exchange
+        .deadline
+        .get()
+        .map(|deadline| deadline.saturating_duration_since(now))
+}
+
+/// Answers as the other server does. Its headers are those that the client is to see.
+pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump: Option<Pump>) -> HttpResponse {
+    let (head, body) = response.into_parts();
+    let code = StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut answer = HttpResponse::build(code);
+    copy_headers(&head.headers, &mut answer);
+    let has_length = head.headers.get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    if has_length == Some(b"0") || exchange.method == Method::HEAD || code == StatusCode::NO_CONTENT {
+        return answer.finish();
+    }
+    let body = moving(pump, body);
+    if !exchange.info.is_long_running() {
+        return answer.streaming(body);
+    }
+    let ending = exchange.peer.as_ref().map(|peer| peer.ending.clone());
+    let ending = ending.unwrap_or_default();
+    answer.streaming(body.take_until(ending.watches().clone().cancelled_owned()))
+}
+
+/// Lets the client's connection go on as the other server's does.
+///
+/// # Errors
+/// If that breaks.
+pub(crate) async fn switch(exchange: &Exchange, response: Response<IncomingBody>) -> Result<HttpResponse, ClientError> {
+    let mut answer = HttpResponse::SwitchingProtocols();
+    let mut headers = response.headers().clone();
+    let protocol = headers.get(header::UPGRADE).cloned();
+    remove_hop_by_hop(&mut headers);
+    if let Some(protocol) = protocol {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, protocol);
+    }
+    copy_headers(&headers, &mut answer);
+    let server = UpgradedStream::of(response).await?;
+    let ending = exchange.peer.as_ref().map(|peer| peer.ending.clone());
+    let ending = ending.unwrap_or_default();
+    let mut answer = answer.finish();
+    let upgrade = Upgrade::new(move |client| splice(client, server, ending));
+    answer.extensions_mut().insert(upgrade);
+    Ok(answer)
+}
+
+/// A query as Go writes it: sorted by name.
+pub(crate) fn encoded(pairs: &[(String, String)]) -> String {
+    let mut pairs: Vec<&(String, String)> = pairs.iter().collect();
+    pairs.sort_by(|one, other| one.0.cmp(&other.0));
+    let pairs: Vec<String> = pairs
+        .into_iter()
+        .map(|(name, value)| format!("{}={}", escaped(name), escaped(value)))
+        .collect();
+    if pairs.is_empty() {
+        return String::new();
+    }
+    format!("?{}", pairs.join("&"))
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b' ' => out.push('+'),
+            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => out.push(byte.into()),
+            byte => out += &format!("%{byte:02X}"),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Query;
+
+    #[test]
+    fn a_query_is_passed_on_sorted_and_encoded_as_go_does_it() {
+        let query = |raw: &str| encoded(Query::parse(Some(raw)).expect("a query").pairs());
+        assert_eq!(query("x=1&y=a%20b&x=2"), "?x=1&x=2&y=a+b");
+        assert_eq!(query("q"), "?q=");
+        assert_eq!(
+            query("labelSelector=a%3Db,c!=%C3%A4"),
+            "?labelSelector=a%3Db%2Cc%21%3D%C3%A4"
+        );
+        assert_eq!(query(""), "");
+    }
+}
