@@ -6,7 +6,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::{
     certificate::{CertificateError, CertificateIdentity},
-    token::TokenNotes,
+    token_notes::TokenNotes,
 };
 
 /// A future that may cross threads.

@@ -22,7 +22,8 @@ use trireme_registry::{
 
 use crate::{
     authenticator::BoxFuture,
-    token::{TokenAuthenticator, TokenError, TokenHolder, TokenNotes, common_audiences},
+    token::{TokenAuthenticator, TokenError, TokenHolder, common_audiences},
+    token_notes::TokenNotes,
 };
 
 mod kept;

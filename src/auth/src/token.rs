@@ -13,6 +13,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::{
     authenticator::{Authenticator, BoxFuture, Credentials, Rejected},
+    token_notes::TokenNotes,
     union::authenticated,
 };
 
@@ -36,15 +37,6 @@ impl TokenHolder {
             notes: TokenNotes::default(),
         }
     }
-}
-
-/// What the use of a token makes known, besides its holder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TokenNotes {
-    /// `Warning` texts for the client.
-    pub warnings: Vec<&'static str>,
-    /// Annotations of the request's audit event.
-    pub annotations: Vec<(&'static str, String)>,
 }
 
 /// The reason that a token is refused, in kube-apiserver's words.

@@ -19,6 +19,8 @@ use trireme_registry::{
     subresource::BackendHost,
 };
 
+use crate::metrics;
+
 /// The port of kubelets that do not say theirs.
 const KUBELET_PORT: u16 = 10_250;
 
@@ -90,6 +92,9 @@ impl Backends {
             breaker: None,
             ..ClientSettings::default()
         };
+        // There from the beginning.
+        metrics::logs::fetched(false).increment(0);
+        metrics::logs::distrusted().increment(0);
         let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
         Ok(Self(Arc::new(SharedBackends {
             settings,

@@ -291,3 +291,18 @@ impl Drop for LongRunning {
         self.0.decrement(1.0);
     }
 }
+/// Metrics of logs that are fetched from kubelets (`pkg/registry/core/pod/rest/log.go`).
+pub(crate) mod logs {
+    use metrics::{Counter, counter};
+
+    /// Of fetches, by whether the certificate of the kubelet matters.
+    pub(crate) fn fetched(unverified: bool) -> Counter {
+        let usage = if unverified { "skip_tls_allowed" } else { "enforce_tls" };
+        counter!("kube_apiserver_pod_logs_insecure_backend_total", "usage" => usage)
+    }
+
+    /// Of fetches that failed because of the kubelet's certificate.
+    pub(crate) fn distrusted() -> Counter {
+        counter!("kube_apiserver_pod_logs_backend_tls_failure_total")
+    }
+}

@@ -8,7 +8,7 @@ use trireme_machinery::{ApiError, time::Time};
 use trireme_registry::request::UserInfo;
 
 use super::{ServiceAccountTokens, TokenError, account_user, seen_or_latest};
-use crate::token::TokenNotes;
+use crate::token_notes::TokenNotes;
 
 /// In whose name they are signed, whatever the issuer of other tokens is called.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";

@@ -28,7 +28,10 @@ const ALSO_READ: &[(&str, &[&str])] = &[
     ),
     ("core/pods/connections.rs", &["io.k8s.api.core.v1.PodExecOptions"]),
     ("core/serviceaccounts/token.rs", &["io.k8s.api.core.v1.Pod"]),
-    ("core/services/proxy.rs", &["io.k8s.api.core.v1.Endpoints"]),
+    (
+        "core/services/proxy.rs",
+        &["io.k8s.api.core.v1.Endpoints", "io.k8s.api.core.v1.Pod"],
+    ),
     ("pod_template/", &["io.k8s.api.core.v1.Pod"]),
     ("rbac/roles.rs", &["io.k8s.api.rbac.v1.ClusterRole"]),
     (

@@ -12,7 +12,7 @@ use trireme_registry::{
 };
 
 use super::ResourceCall;
-use crate::{filters::authorization, request_info::RequestInfo, respond::HandlerResult};
+use crate::{filters::authorization, metrics, request_info::RequestInfo, respond::HandlerResult};
 
 /// Finds the backend that the request is for, once it is admitted, and passes the request on.
 pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
@@ -33,7 +33,10 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
         .find(&call.api.director, &backend.host, unverified)
         .await?;
     match &backend.passing {
-        Passing::Text { query, .. } => text::fetch(call, &found, &location::target(&backend.path, query)).await,
+        Passing::Text { query, .. } => {
+            metrics::logs::fetched(unverified).increment(1);
+            text::fetch(call, &found, &location::target(&backend.path, query)).await
+        }
         Passing::Stream { query } => stream::pass(call, &found, &location::target(&backend.path, query)).await,
         Passing::Proxy => proxy::pass(call, &found, &backend.path, payload).await,
     }

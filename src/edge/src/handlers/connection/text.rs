@@ -6,7 +6,7 @@ use trireme_http::client::{HeaderMap, HeaderValue, IncomingBody, Method, Outboun
 use trireme_machinery::{ApiError, WebhookStatus, webhook_answer};
 
 use super::ResourceCall;
-use crate::{backends::FoundBackend, passing, respond::HandlerResult};
+use crate::{backends::FoundBackend, metrics, passing, respond::HandlerResult};
 
 /// The most of an error's text that is read.
 const MOST_OF_AN_ERROR: usize = 50_000;
@@ -18,7 +18,13 @@ pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &
     *request.uri_mut() = target.parse().map_err(ApiError::internal)?;
     let sent = backend.send(request).await;
     let failed = |why: &str| ApiError::without_reason(format!("Get \"{}{target}\": {why}", backend.endpoint));
-    let mut response = sent.map_err(|error| failed(&backend.failure(&error)))?;
+    let mut response = sent.map_err(|error| {
+        let why = backend.failure(&error);
+        if why.contains("x509:") {
+            metrics::logs::distrusted().increment(1);
+        }
+        failed(&why)
+    })?;
     let code = response.status().as_u16();
     if response.status().is_redirection() && response.headers().contains_key(header::LOCATION) {
         return Err(failed("redirects forbidden"));

@@ -10,8 +10,6 @@ use crate::settings::keys;
 /// The flags that kubeadm writes into the static pod of kube-apiserver, but for files, which have to exist.
 const KUBEADM: &str = "trireme serve --advertise-address=192.0.2.10 --allow-privileged=true --authorization-mode=Node,RBAC \
     --enable-admission-plugins=NodeRestriction --enable-bootstrap-token-auth=true --etcd-servers=http://127.0.0.1:2379 \
-    --kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt \
-    --kubelet-client-key=/etc/kubernetes/pki/apiserver-kubelet-client.key \
     --kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname --requestheader-allowed-names=front-proxy-client \
     --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
     --requestheader-username-headers=X-Remote-User --secure-port=6443 \
@@ -23,14 +21,14 @@ fn a_flag_that_has_no_effect_is_accepted_and_said() {
     let of_proxies = line.find("--requestheader-allowed-names").expect("it is there");
     let after = line.find("--secure-port").expect("it is there");
     line.replace_range(of_proxies..after, "");
+    line.push_str(" --kubelet-timeout=5s");
     let settings = serve(&line, &[("TRIREME_WATCH_CACHE_SIZES", "pods#100")]);
+    assert_eq!(
+        settings.kubelets.address_types,
+        ["InternalIP", "ExternalIP", "Hostname"]
+    );
     let flags: BTreeSet<&str> = settings.without_effect.iter().map(|it| it.flag).collect();
-    let expected = [
-        "kubelet-client-certificate",
-        "kubelet-client-key",
-        "kubelet-preferred-address-types",
-        "watch-cache-sizes",
-    ];
+    let expected = ["kubelet-timeout", "watch-cache-sizes"];
     assert_eq!(flags, expected.into());
     let shown = settings.flags.iter().find(|(name, _)| name == "watch-cache-sizes");
     assert_eq!(shown.map(|(_, text)| text.as_str()), Some("pods#100"));
