@@ -65,14 +65,15 @@ impl Director {
     /// Starts what serves new resources; the second value are those that have a cache to be filled.
     fn install(&self, resources: Vec<ResourceToServe>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
         let surface = self.parts.surface.load();
-        let started = resources.into_iter().map(|resource| {
+        // All of them before any actor is started: what was started for nothing takes a while to end, and has its name until then.
+        for resource in &resources {
             let definition = resource.definition();
             let is_taken = surface.is_stored_under(&definition.storage_prefix);
             if surface.installed(&definition.resource).is_some() || is_taken {
                 return Err(DirectorError::Duplicate(definition.resource.clone()));
             }
-            self.start(resource).map(Arc::new)
-        });
+        }
+        let started = resources.into_iter().map(|resource| self.start(resource).map(Arc::new));
         let started = started.collect::<Result<Vec<_>, _>>()?;
         let prepared = Prepared::Serve {
             resources: started.clone(),

@@ -134,6 +134,18 @@ fn resources_come_and_go() {
     });
 }
 
+/// As when definitions of several resources come at once, one of which would shadow a resource that is served.
+#[test]
+fn a_resource_can_be_served_after_it_came_with_one_that_cannot() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store, vec![configmaps()]).await;
+        let both = director.install(vec![Arc::new(nodes()), Arc::new(configmaps())]).await;
+        assert!(matches!(both, Err(DirectorError::Duplicate(_))), "{both:?}");
+        director.install(vec![Arc::new(nodes())]).await.expect("it is new");
+    });
+}
+
 #[test]
 fn the_declared_edges_and_timers_are_those_that_happen() {
     run(Topology::trireme(), |kit| async move {
