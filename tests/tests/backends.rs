@@ -172,7 +172,7 @@ fn logs_are_those_of_the_kubelet() {
     let gone = scene.get("/api/v1/namespaces/default/pods/gone/log?container=app");
     assert_eq!(
         (gone.code, read(&gone)["message"].as_str()),
-        (404, Some("nodes \"nowhere\" not found"))
+        (404, Some("pods \"nowhere\" not found"))
     );
 }
 

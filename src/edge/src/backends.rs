@@ -11,7 +11,7 @@ use trireme_http::client::{
     Client, ClientError, ClientIdentity, ClientSettings, ClientTls, Endpoint, IncomingBody, OutboundBody, OutboundCall,
     Protocols, Request, Response, TlsOptions, TlsOptionsError, Trust,
 };
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, GroupResource, Reason};
 use trireme_registry::{
     DirectorHandle,
     item::parse,
@@ -103,23 +103,24 @@ impl Backends {
         })))
     }
 
-    /// Finds the server behind an object.
+    /// Finds the server behind an object of a resource.
     ///
     /// # Errors
     /// If a node is not there, or says no address that can be used.
     pub(crate) async fn find(
         &self,
-        director: &DirectorHandle,
+        (director, resource): (&DirectorHandle, &GroupResource),
         host: &BackendHost,
         unverified: bool,
     ) -> Result<FoundBackend, ApiError> {
+        let node_object = |name| node_object(director, resource, name);
         match host {
             BackendHost::Kubelet(node) => {
-                let (host, port) = self.kubelet(&node_object(director, node).await?)?;
+                let (host, port) = self.kubelet(&node_object(node).await?)?;
                 self.found("https", &host, &port.to_string(), Some(unverified))
             }
             BackendHost::Node { name, scheme, port } => {
-                let (host, kubelet_port) = self.kubelet(&node_object(director, name).await?)?;
+                let (host, kubelet_port) = self.kubelet(&node_object(name).await?)?;
                 check_reachable(&host).await?;
                 let kubelet_port = kubelet_port.to_string();
                 if port.is_empty() || *port == kubelet_port {
@@ -227,7 +228,8 @@ pub(crate) fn unreachable_service(why: &str) -> ApiError {
     )
 }
 
-async fn node_object(director: &DirectorHandle, name: &str) -> Result<Value, ApiError> {
+/// A node. As in kube-apiserver, one that is not there is said to be none of the resource that was asked for.
+async fn node_object(director: &DirectorHandle, asked_for: &GroupResource, name: &str) -> Result<Value, ApiError> {
     let route = director.surface().find("", "v1", "nodes");
     let route = route.ok_or_else(|| ApiError::internal("nodes are not served"))?;
     let target = Target {
@@ -236,7 +238,11 @@ async fn node_object(director: &DirectorHandle, name: &str) -> Result<Value, Api
         ..Target::default()
     };
     let freshness = Freshness::Latest;
-    parse(&*route.registry.get(GetRequest { target, freshness }).await?)
+    match route.registry.get(GetRequest { target, freshness }).await {
+        Ok(item) => parse(&item),
+        Err(error) if error.reason == Reason::NotFound => Err(ApiError::not_found(asked_for, name)),
+        Err(error) => Err(error),
+    }
 }
 
 /// No client is proxied to the server's own host by way of a node's address.

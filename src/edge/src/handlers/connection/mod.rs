@@ -27,11 +27,8 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
         Destination::Backend(backend) => backend,
     };
     let unverified = matches!(backend.passing, Passing::Text { unverified: true, .. });
-    let found = call
-        .api
-        .backends
-        .find(&call.api.director, &backend.host, unverified)
-        .await?;
+    let of = (&call.api.director, &registry.info().resource);
+    let found = call.api.backends.find(of, &backend.host, unverified).await?;
     match &backend.passing {
         Passing::Text { query, .. } => {
             metrics::logs::fetched(unverified).increment(1);
