@@ -36,7 +36,7 @@ const ALWAYS: &str = "true";
 /// The duty. Its keys are names of APIServices.
 pub struct CustomServices {
     objects: OwnObjects,
-    definitions: RegistryHandle,
+    definitions: OwnObjects,
     registered: ApiServiceView,
     /// The versions that each definition serves.
     served: View<Entries<Vec<GroupVersion>>>,
@@ -57,7 +57,7 @@ impl CustomServices {
             served: View::start(system, "custom-apiservices", readers, || {
                 compile_entries(served_versions)
             }),
-            definitions,
+            definitions: OwnObjects::new(definitions, "kube-apiserver"),
             registered: remote.services().clone(),
             clock: system.clock().clone(),
         }
@@ -83,7 +83,11 @@ impl CustomServices {
                 objects.create("", &service.object(ALWAYS)).await?;
             }
             (_, Some(found)) if found["metadata"]["labels"][MANAGED] != ALWAYS => {}
-            (None, Some(_)) => objects.delete("", name).await?,
+            (None, Some(_)) => {
+                // The version of a definition that cannot be read may be served again: then this is an error, and tried again.
+                self.definitions.all().await?;
+                objects.delete("", name).await?;
+            }
             (Some(version), Some(mut found)) => {
                 let spec = spec_of(version);
                 if found["spec"] != spec {
@@ -131,7 +135,9 @@ impl Controller for CustomServices {
     }
 
     fn watched(&self) -> Vec<RegistryHandle> {
-        vec![self.definitions.clone(), self.objects.registry().clone()]
+        [&self.definitions, &self.objects]
+            .map(|objects| objects.registry().clone())
+            .into()
     }
 
     /// Of a definition its versions, and those of its group that are registered: it may have had them.

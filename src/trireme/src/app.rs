@@ -350,6 +350,7 @@ fn arbiters() -> NonZeroUsize {
 }
 
 fn keep_metrics_small(system: &ActorSystem, metrics: PrometheusHandle) {
+    process_metrics::observe();
     let _ = system.tasks().every("metrics upkeep", METRICS_UPKEEP, move || {
         process_metrics::observe();
         metrics.run_upkeep();

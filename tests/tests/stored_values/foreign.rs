@@ -405,6 +405,36 @@ fn services_from_before_dual_stack_have_addresses_and_families() {
     }
 }
 
+/// `Test_UpgradePVC`: claims of kube-apiserver before 1.22 have one form of their data source.
+#[test]
+fn claims_from_before_any_volume_data_source_have_both_forms_of_it() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let text = concat!(
+        r#"{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"old","namespace":"default","uid":"6f7b6f9c","#,
+        r#""creationTimestamp":"2020-01-01T00:00:00Z"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":"#,
+        r#"{"storage":"10G"}},"dataSource":{"apiGroup":null,"kind":"PersistentVolumeClaim","name":"foo"}},"status":{}}"#,
+    );
+    let key = "/registry/persistentvolumeclaims/default/old".to_owned();
+    put_past(&mut server, &[(key, text.as_bytes().to_vec())]);
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims/old";
+    until(&mut server, "served", |client| {
+        client.get(path).is_ok_and(|answer| answer.code == 200)
+    });
+    let client = server.client();
+    let mut shown = object_of(&client.get(path).expect("an answer"));
+    for form in ["dataSource", "dataSourceRef"] {
+        let source = &shown["spec"][form];
+        assert_eq!(
+            (&source["kind"], &source["name"]),
+            (&json!("PersistentVolumeClaim"), &json!("foo")),
+            "{form}"
+        );
+    }
+    shown["metadata"]["labels"] = json!({ "new": "label" });
+    let put = client.json("PUT", path, &shown).expect("an answer");
+    assert_eq!(put.code, 200, "{}", put.text());
+}
+
 #[test]
 fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other_way_round() {
     let flag = ["--storage-media-type=application/vnd.kubernetes.protobuf"];

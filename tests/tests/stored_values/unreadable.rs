@@ -5,7 +5,7 @@ use trireme_tests::http::{Answer, Client, Request};
 use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
-use super::support::{object_of, put_past, until};
+use super::support::{object_of, put_past, read_past, until};
 
 const ENABLED: &str = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true";
 const NAMESPACE: &str = "/api/v1/namespaces/family";
@@ -203,4 +203,48 @@ fn without_the_feature_gate_nothing_deletes_what_cannot_be_read() {
     let path = format!("{OWNER}?{ON_PURPOSE}");
     assert_eq!(delete(&server.client(), &path).code, 500);
     assert_names_the_owner(&server.client(), OWNER);
+}
+
+/// `TestAPIServiceWaitOnStart` of Kubernetes, while the server runs.
+#[test]
+fn a_version_stays_registered_while_its_definition_cannot_be_read() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let client = server.client();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for group in ["torn.example.com", "whole.example.com"] {
+        let definition = json!({
+            "metadata": { "name": format!("widgets.{group}") },
+            "spec": {
+                "group": group, "scope": "Cluster", "names": { "plural": "widgets", "kind": "Widget" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object" } },
+                }],
+            },
+        });
+        make(&client, definitions, &definition);
+    }
+    let service = |group: &str| format!("/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}");
+    let (torn, whole) = (service("torn.example.com"), service("whole.example.com"));
+    until(&mut server, "registered", |client| {
+        exists(client, &torn) && exists(client, &whole)
+    });
+    let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
+    let stored = read_past(&server, key);
+    put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
+    until(&mut server, "unreadable", |client| {
+        client.get(definitions).expect("an answer").code == 500
+    });
+    // Has it looked at.
+    let mut touched = object_of(&client.get(&torn).expect("an answer"));
+    touched["metadata"]["annotations"] = json!({ "touched": "yes" });
+    assert_eq!(client.json("PUT", &torn, &touched).expect("an answer").code, 200);
+    let deleted = delete(&client, &format!("{definitions}/widgets.whole.example.com"));
+    assert_eq!(deleted.code, 200, "{}", deleted.text());
+    until(&mut server, "the definition is gone", |client| {
+        client.get("/apis/whole.example.com/v1").expect("an answer").code == 404
+    });
+    assert!(exists(&client, &torn), "its definition is not known to be gone");
+    put_past(&mut server, &[(key.to_owned(), stored)]);
+    until(&mut server, "unregistered", |client| !exists(client, &whole));
+    assert!(exists(&client, &torn));
 }

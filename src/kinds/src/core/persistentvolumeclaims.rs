@@ -121,6 +121,13 @@ pub(crate) fn kind() -> Kind {
 struct PersistentVolumeClaims;
 
 impl Strategy for PersistentVolumeClaims {
+    /// There were claims before there were references to sources of any kind (`defaultOnReadPvc`).
+    fn default_on_read(&self, object: &mut Value) {
+        if let Some(spec) = object.get_mut("spec") {
+            settle_data_source(spec);
+        }
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "phase": "Pending" });
         settle_spec(object, None);
@@ -197,6 +204,11 @@ fn settle_spec(object: &mut Value, old: Option<&Value>) {
     if odd && spec.get("dataSourceRef").is_none() && !old_has("dataSource") {
         remove(spec, "dataSource");
     }
+    settle_data_source(spec);
+}
+
+/// Fills in the form of a data source that is not there by the other one (`NormalizeDataSources`).
+fn settle_data_source(spec: &mut Value) {
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
         (Some(source), None) => spec["dataSourceRef"] = source,
         (None, Some(reference)) if text(&reference, "namespace").is_empty() => {
