@@ -205,13 +205,12 @@ fn without_the_feature_gate_nothing_deletes_what_cannot_be_read() {
     assert_names_the_owner(&server.client(), OWNER);
 }
 
-/// `TestAPIServiceWaitOnStart` of Kubernetes, while the server runs.
+/// `TestAPIServiceWaitOnStart` of Kubernetes.
 #[test]
 fn a_version_stays_registered_while_its_definition_cannot_be_read() {
     let mut server = Server::start(StoreChoice::Etcd);
-    let client = server.client();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    for group in ["torn.example.com", "whole.example.com"] {
+    let define = |client: &Client, group: &str| {
         let definition = json!({
             "metadata": { "name": format!("widgets.{group}") },
             "spec": {
@@ -221,30 +220,33 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
                 }],
             },
         });
-        make(&client, definitions, &definition);
+        make(client, definitions, &definition);
+    };
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let [torn, gone, new] = ["torn", "gone", "new"].map(|group| format!("{services}/v1.{group}.example.com"));
+    for group in ["torn.example.com", "gone.example.com"] {
+        define(&server.client(), group);
     }
-    let service = |group: &str| format!("/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}");
-    let (torn, whole) = (service("torn.example.com"), service("whole.example.com"));
     until(&mut server, "registered", |client| {
-        exists(client, &torn) && exists(client, &whole)
+        exists(client, &torn) && exists(client, &gone)
     });
+
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
     let stored = read_past(&server, key);
     put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
-    until(&mut server, "unreadable", |client| {
-        client.get(definitions).expect("an answer").code == 500
-    });
-    // Has it looked at.
-    let mut touched = object_of(&client.get(&torn).expect("an answer"));
-    touched["metadata"]["annotations"] = json!({ "touched": "yes" });
-    assert_eq!(client.json("PUT", &torn, &touched).expect("an answer").code, 200);
-    let deleted = delete(&client, &format!("{definitions}/widgets.whole.example.com"));
+    // Until then the last readable state counts.
+    server.restart().expect("it starts again");
+    let deleted = delete(&server.client(), &format!("{definitions}/widgets.gone.example.com"));
     assert_eq!(deleted.code, 200, "{}", deleted.text());
-    until(&mut server, "the definition is gone", |client| {
-        client.get("/apis/whole.example.com/v1").expect("an answer").code == 404
+    define(&server.client(), "new.example.com");
+    until(&mut server, "what has changed was looked at", |client| {
+        exists(client, &new)
     });
-    assert!(exists(&client, &torn), "its definition is not known to be gone");
+    assert!(
+        exists(&server.client(), &torn),
+        "its definition is not known to be gone"
+    );
     put_past(&mut server, &[(key.to_owned(), stored)]);
-    until(&mut server, "unregistered", |client| !exists(client, &whole));
-    assert!(exists(&client, &torn));
+    until(&mut server, "unregistered", |client| !exists(client, &gone));
+    assert!(exists(&server.client(), &torn));
 }
