@@ -1,9 +1,10 @@
 //! Two connections that have stopped being HTTP, as one: a client's, and that to the server which answers it.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
+use futures_util::future::{Either, select};
 use tokio::{
-    io::{AsyncWriteExt, copy_bidirectional},
+    io::{AsyncWriteExt, copy, split},
     time::timeout,
 };
 
@@ -15,8 +16,8 @@ use crate::{
 /// The time that either end may take to hear of the other's.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Passes bytes both ways until both ends are done, one of them breaks, or the client's connection is to end. Comes to the
-/// bytes that the client got.
+/// Passes bytes both ways until one end is done or breaks, or the client's connection is to end; what the server still has for a
+/// client that is done may take a moment. Comes to the bytes that the client got.
 pub async fn splice(client: Upgraded, mut server: client::UpgradedStream, ending: ConnectionEnding) -> u64 {
     let Upgraded {
         io: mut client,
@@ -26,11 +27,21 @@ pub async fn splice(client: Upgraded, mut server: client::UpgradedStream, ending
     let exchanged = async {
         server.write_all(&read_ahead).await?;
         server.flush().await?;
-        copy_bidirectional(&mut client, &mut server).await
+        let (mut from_client, mut to_client) = split(&mut client);
+        let (mut from_server, mut to_server) = split(&mut server);
+        let upward = pin!(async {
+            copy(&mut from_client, &mut to_server).await?;
+            to_server.shutdown().await
+        });
+        let downward = pin!(copy(&mut from_server, &mut to_client));
+        match select(upward, downward).await {
+            Either::Left((_, downward)) => timeout(CLOSE_PATIENCE, downward).await.unwrap_or(Ok(0)),
+            Either::Right((bytes, _)) => bytes,
+        }
     };
     let bytes = tokio::select! {
         exchanged = exchanged => match exchanged {
-            Ok((_, bytes)) => bytes,
+            Ok(bytes) => bytes,
             Err(error) => {
                 tracing::debug!(%error, "a connection that was passed on broke off");
                 0

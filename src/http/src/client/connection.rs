@@ -18,6 +18,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use crate::keepalive::notice_lost_peer;
+
 use super::{
     body::{IncomingBody, OutboundBody},
     certificate_error,
@@ -349,6 +351,7 @@ async fn dial_any(endpoint: &Endpoint, settings: &ConnectionSettings) -> io::Res
         match socket.connect(address).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
+                notice_lost_peer(&stream)?;
                 return Ok(stream);
             }
             Err(error) => last = error,

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, header};
 use tokio::sync::mpsc;
 use trireme_actors::{Clock, Tasks};
 
@@ -278,20 +278,26 @@ impl Inner {
 }
 
 /// Sends over a connection of the pool. A connection that was used before may have ended meanwhile: what the server surely
-/// has not processed, or may be asked twice, is sent once more over a fresh one.
+/// has not processed, or may be asked twice, is sent once more over a fresh one. A request for another protocol is sent once, over a
+/// connection that no other request has: whatever is answered, the server may take what follows for that protocol.
 async fn exchange(
     pool: &Arc<Pool>,
     mut request: Request<OutboundBody>,
     sent: &AtomicBool,
 ) -> Result<Response<IncomingBody>, ClientError> {
+    let asks_to_switch = request.headers().contains_key(header::UPGRADE);
     let mut is_second = false;
     loop {
-        let mut lease = pool.lease(is_second).await?;
-        let may_repeat = lease.is_reused && !is_second;
+        let mut lease = pool.lease(is_second || asks_to_switch).await?;
+        let may_repeat = lease.is_reused && !is_second && !asks_to_switch;
         let copy = may_repeat.then(|| copy(&request)).flatten();
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
         sent.store(true, Ordering::Relaxed);
         let failure = match lease.connection.try_send(request).await {
+            Ok(response) if asks_to_switch => {
+                pool.retire(&lease);
+                return Ok(response);
+            }
             Ok(response) => return Ok(lent(response, lease, pool)),
             Err(failure) => failure,
         };
@@ -306,7 +312,7 @@ async fn exchange(
     }
 }
 
-/// The connection comes back when the answer has been read to its end; one that switches protocols never does.
+/// The connection comes back when the answer has been read to its end.
 fn lent(mut response: Response<IncomingBody>, lease: ConnectionLease, pool: &Arc<Pool>) -> Response<IncomingBody> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let pool = Arc::clone(pool);

@@ -16,7 +16,7 @@ use trireme_actors::{Clock, Tasks};
 
 use super::{
     breaker::{AdmittedCall, Breaker, BreakerState, CallResult},
-    connection::{Connection, ConnectionSettings},
+    connection::{Connection, ConnectionSettings, Protocols},
     endpoint::Endpoint,
     error::ClientError,
     outbound::ClientSettings,
@@ -157,6 +157,7 @@ impl Pool {
         }: PoolParts<'_>,
     ) -> Self {
         let breaker = settings.breaker.clone();
+        let speaks_http1 = connection.protocols == Protocols::Http1;
         Self {
             endpoint,
             tls,
@@ -167,7 +168,11 @@ impl Pool {
             clock: clock.clone(),
             tasks: tasks.clone(),
             label,
-            connections: Mutex::default(),
+            connections: Mutex::new(PooledConnections {
+                // Else the first calls would wait for one of them to connect, as its connection might do for all.
+                speaks_http1,
+                ..PooledConnections::default()
+            }),
             opening: tokio::sync::Mutex::default(),
             breaker: breaker.map(|breaker| Mutex::new(Breaker::new(breaker, clock.now()))),
             partition,

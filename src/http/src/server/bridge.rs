@@ -169,6 +169,13 @@ pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Resu
         let value = http02::header::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BadHead::Unrepresentable)?;
         head.headers.append(name, value);
     }
+    // Over HTTP/2 it stands in the target.
+    if let Some(authority) = parts.uri.authority()
+        && !head.headers.contains_key(http02::header::HOST)
+        && let Ok(host) = http02::header::HeaderValue::from_bytes(authority.as_str().as_bytes())
+    {
+        head.headers.insert(http02::header::HOST, host);
+    }
     Ok((out, unread))
 }
 

@@ -11,6 +11,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpStream, sync::Notify};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
+use crate::keepalive::notice_lost_peer;
+
 use super::{
     ConnectionLimits,
     bridge::{self, BadHead},
@@ -104,6 +106,7 @@ async fn shake_hands(socket: std::net::TcpStream, settings: &ServingSettings) ->
     let socket = TcpStream::from_std(socket)?;
     // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
     socket.set_nodelay(true)?;
+    notice_lost_peer(&socket)?;
     let tls = Arc::clone(&settings.tls).current();
     let stream = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket).await?;
     let (_, session) = stream.get_ref();
