@@ -14,13 +14,13 @@ use trireme_tests::{Server, StoreChoice};
 const POD: &str = "/api/v1/namespaces/default/pods/web";
 
 /// A server with a node whose kubelet, and whose pod, is the scripted server.
-struct Scene {
+struct Cluster {
     server: Server,
     receiver: Receiver,
     _files: TempDir,
 }
 
-impl Scene {
+impl Cluster {
     /// `ca` signs the certificates of kubelets, as far as this server knows.
     fn start(store: StoreChoice, script: Vec<Value>, ca: impl FnOnce(&Receiver) -> String) -> Self {
         let clients = Ca::new("kubelet-clients");
@@ -47,13 +47,13 @@ impl Scene {
             ),
         ];
         let server = Server::try_start(store, &flags.each_ref().map(String::as_str));
-        let scene = Self {
+        let cluster = Self {
             server: server.unwrap_or_else(|error| panic!("{error}")),
             receiver,
             _files: files,
         };
-        scene.create_objects();
-        scene
+        cluster.create_objects();
+        cluster
     }
 
     fn create_objects(&self) {
@@ -140,27 +140,27 @@ fn logs_are_those_of_the_kubelet() {
                "show": ["Authorization"], "showCertificate": true}),
         json!({"path": "/containerLogs/default/web/side", "status": 404, "raw": "no such container"}),
     ];
-    let scene = Scene::start(StoreChoice::Embedded, script, Receiver::ca_bundle);
-    let log = scene.get(&format!(
+    let cluster = Cluster::start(StoreChoice::Embedded, script, Receiver::ca_bundle);
+    let log = cluster.get(&format!(
         "{POD}/log?container=app&tailLines=2&timestamps=1&previous=false&sinceTime=2026-01-02T03:04:05%2B01:00&pretty=true"
     ));
     assert_eq!((log.code, log.text().as_str()), (200, "one\ntwo\n"));
     assert_eq!(log.header("content-type").collect::<Vec<_>>(), ["text/plain"]);
     assert_eq!(log.header("x-kubelet").next(), None);
-    let request = &scene.receiver.received()[0];
+    let request = &cluster.receiver.received()[0];
     let query = "sinceTime=2026-01-02T02%3A04%3A05Z&tailLines=2&timestamps=true";
     assert_eq!(request["path"], format!("/containerLogs/default/web/app?{query}"));
     assert_eq!(request["headers"]["Authorization"], Value::Null);
     assert_eq!(request["certificate"], true, "{request}");
 
-    let refused = scene.get(&format!("{POD}/log?container=side"));
+    let refused = cluster.get(&format!("{POD}/log?container=side"));
     let status = read(&refused);
     assert_eq!((refused.code, &status["reason"]), (404, &json!("NotFound")));
     assert_eq!(
         status["message"],
         "the server could not find the requested resource ( pods/log web)"
     );
-    let lost = read(&scene.get("/api/v1/namespaces/default/pods/lost/log?container=app"));
+    let lost = read(&cluster.get("/api/v1/namespaces/default/pods/lost/log?container=app"));
     assert_eq!(
         (&lost["message"], &lost["code"], &lost["reason"]),
         (
@@ -169,7 +169,7 @@ fn logs_are_those_of_the_kubelet() {
             &Value::Null
         )
     );
-    let gone = scene.get("/api/v1/namespaces/default/pods/gone/log?container=app");
+    let gone = cluster.get("/api/v1/namespaces/default/pods/gone/log?container=app");
     assert_eq!(
         (gone.code, read(&gone)["message"].as_str()),
         (404, Some("pods \"nowhere\" not found"))
@@ -179,17 +179,17 @@ fn logs_are_those_of_the_kubelet() {
 #[test]
 fn a_kubelet_must_have_a_certificate_of_the_ca_unless_the_client_does_not_mind() {
     let script = vec![json!({"path": "*", "raw": "line\n"})];
-    let scene = Scene::start(StoreChoice::Embedded, script, Receiver::other_ca_bundle);
+    let cluster = Cluster::start(StoreChoice::Embedded, script, Receiver::other_ca_bundle);
     let log = format!("{POD}/log?container=app");
-    let refused = read(&scene.get(&log));
+    let refused = read(&cluster.get(&log));
     let message = refused["message"].as_str().unwrap_or_default();
     let begin = format!(
         "Get \"https://127.0.0.1:{}/containerLogs/default/web/app\": ",
-        scene.receiver.port()
+        cluster.receiver.port()
     );
     assert!(message.starts_with(&begin) && message.contains("x509: "), "{message}");
     assert_eq!(refused["code"], 500);
-    let log = scene.get(&format!("{log}&insecureSkipTLSVerifyBackend=true"));
+    let log = cluster.get(&format!("{log}&insecureSkipTLSVerifyBackend=true"));
     assert_eq!((log.code, log.text().as_str()), (200, "line\n"));
 }
 
@@ -204,9 +204,9 @@ fn streams_go_on_with_the_kubelet() {
         json!({"path": "/attach/default/web/app", "status": 403, "raw": "not you"}),
         json!({"path": "/attach/default/web/side", "status": 200, "raw": "what"}),
     ];
-    let scene = Scene::start(StoreChoice::Embedded, script, Receiver::ca_bundle);
+    let cluster = Cluster::start(StoreChoice::Embedded, script, Receiver::ca_bundle);
     let start = |path: &str| {
-        let mut connection = scene.client().open().expect("a connection");
+        let mut connection = cluster.client().open().expect("a connection");
         let head = format!(
             "POST {POD}/{path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\nConnection: Upgrade\r\n\
              Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
@@ -226,7 +226,7 @@ fn streams_go_on_with_the_kubelet() {
     let mut heard = [0; 5];
     connection.read_exact(&mut heard).expect("an echo");
     assert_eq!(&heard, b"hello");
-    let request = &scene.receiver.received()[0];
+    let request = &cluster.receiver.received()[0];
     assert_eq!(
         request["path"],
         "/exec/default/web/app?command=sh&command=-c&command=a+b&input=1&output=1&tty=1"
@@ -241,13 +241,13 @@ fn streams_go_on_with_the_kubelet() {
     );
     let (switched, _connection) = start("portforward?ports=80&ports=443");
     assert_eq!(switched.code, 101, "{}", switched.text());
-    assert_eq!(scene.last_path(), "/portForward/default/web?port=80%2C443");
+    assert_eq!(cluster.last_path(), "/portForward/default/web?port=80%2C443");
 
     let (refused, _connection) = start("attach?container=app");
     assert_eq!((refused.code, refused.text().as_str()), (403, "not you"));
     let (confused, _connection) = start("attach?container=side");
     assert_eq!(read(&confused)["message"], "invalid upgrade response: status code 200");
-    let plain = scene
+    let plain = cluster
         .client()
         .json("POST", &format!("{POD}/exec?container=app"), &Value::Null);
     let plain = plain.expect("an answer");
@@ -259,24 +259,24 @@ fn streams_go_on_with_the_kubelet() {
 
 #[test]
 fn a_kubelet_that_is_away_is_reported() {
-    let scene = Scene::start(StoreChoice::Embedded, Vec::new(), Receiver::ca_bundle);
-    let mut node = read(&scene.get("/api/v1/nodes/worker"));
+    let cluster = Cluster::start(StoreChoice::Embedded, Vec::new(), Receiver::ca_bundle);
+    let mut node = read(&cluster.get("/api/v1/nodes/worker"));
     let port = trireme_tests::ports::free_port();
     node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = json!(port);
-    let updated = scene
+    let updated = cluster
         .client()
         .json("PUT", "/api/v1/nodes/worker/status", &node)
         .expect("an answer");
     assert_eq!(updated.code, 200, "{}", updated.text());
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
-    let log = read(&scene.get(&format!("{POD}/log?container=app&follow=true")));
+    let log = read(&cluster.get(&format!("{POD}/log?container=app&follow=true")));
     let url = format!("https://127.0.0.1:{port}/containerLogs/default/web/app?follow=true");
     assert_eq!(log["message"], format!("Get \"{url}\": {refused}"));
     let head = format!(
         "GET {POD}/exec?container=app&command=sh&stdout=true HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\n\
          Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
     );
-    let mut connection = scene.client().open().expect("a connection");
+    let mut connection = cluster.client().open().expect("a connection");
     let exec = read(&connection.send_raw(head.as_bytes(), "GET").expect("an answer"));
     assert_eq!(
         (&exec["code"], &exec["message"]),
@@ -290,20 +290,21 @@ fn proxies_lead_to_the_pods_of_a_service() {
         json!({"path": "/moved", "status": 302, "headers": {"Location": "/there?x=1", "Access-Control-Allow-Origin": "*"}}),
         json!({"path": "/a%20b/", "method": "POST", "status": 201, "raw": "made",
                "show": ["Host", "X-Forwarded-Uri", "X-Forwarded-For", "Authorization", "X-Own"]}),
-        json!({"path": "/", "raw": "root ${query}"}),
-        json!({"path": "/switch", "status": 101, "headers": {"Connection": "Upgrade", "Upgrade": "own/1"}}),
+        json!({"path": "/", "method": "GET", "raw": "root ${query}"}),
+        json!({"path": "/", "method": "POST", "status": 201, "raw": "made"}),
+        json!({"path": "/switch", "show": ["Sec-WebSocket-Protocol", "Impersonate-User", "Content-Length"], "status": 101, "headers": {"Connection": "Upgrade", "Upgrade": "own/1"}}),
     ];
-    let scene = Scene::start(StoreChoice::Etcd, script, Receiver::ca_bundle);
-    scene.put_endpoints();
+    let cluster = Cluster::start(StoreChoice::Etcd, script, Receiver::ca_bundle);
+    cluster.put_endpoints();
     let proxy = "/api/v1/namespaces/default/services/https:web:https/proxy";
-    let slash = scene.get(&format!("{proxy}?q=1"));
+    let slash = cluster.get(&format!("{proxy}?q=1"));
     assert_eq!(slash.code, 301);
     assert_eq!(slash.header("location").collect::<Vec<_>>(), [format!("{proxy}/?q=1")]);
-    let root = scene.get(&format!("{proxy}/?q=1"));
+    let root = cluster.get(&format!("{proxy}/?q=1"));
     assert_eq!((root.code, root.text().as_str()), (200, "root q=1"));
-    let by_number = scene.get("/api/v1/namespaces/default/services/https:web:443/proxy/");
+    let by_number = cluster.get("/api/v1/namespaces/default/services/https:web:443/proxy/");
     assert_eq!(by_number.code, 200, "{}", by_number.text());
-    let moved = scene.get(&format!("{proxy}/moved"));
+    let moved = cluster.get(&format!("{proxy}/moved"));
     assert_eq!(moved.code, 302);
     assert_eq!(
         moved.header("location").collect::<Vec<_>>(),
@@ -313,19 +314,19 @@ fn proxies_lead_to_the_pods_of_a_service() {
 
     let request = Request {
         method: "POST",
-        path: &format!("{proxy}/x/../a%20b//?b=2&a=1"),
+        path: &format!("{proxy}/x/../a%20b//?b=2&a"),
         body: Some(br#"{"k":"v"}"#.to_vec()),
         content_type: Some("application/json"),
         headers: &[("X-Own".to_owned(), "kept".to_owned())],
         ..Request::default()
     };
-    let made = scene.client().send(&request).expect("an answer");
+    let made = cluster.client().send(&request).expect("an answer");
     assert_eq!((made.code, made.text().as_str()), (201, "made"));
-    let received = scene.receiver.received();
+    let received = cluster.receiver.received();
     let request = received.last().expect("a request");
     assert_eq!(
         (&request["path"], &request["body"]),
-        (&json!("/a%20b/?a=1&b=2"), &json!({"k": "v"}))
+        (&json!("/a%20b/?b=2&a"), &json!({"k": "v"}))
     );
     assert_eq!(request["headers"]["X-Own"], json!(["kept"]));
     assert_eq!(request["headers"]["X-Forwarded-For"], json!(["127.0.0.1"]));
@@ -337,10 +338,20 @@ fn proxies_lead_to_the_pods_of_a_service() {
         "{request}"
     );
 
-    let mut connection = scene.client().open().expect("a connection");
+    let posted = cluster.client().json("POST", proxy, &json!({})).expect("an answer");
+    assert_eq!(
+        (posted.code, cluster.last_path()),
+        (201, json!("/")),
+        "{}",
+        posted.text()
+    );
+
+    let mut connection = cluster.client().open().expect("a connection");
+    // `admin-token` in base64.
     let head = format!(
-        "GET {proxy}/switch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\nConnection: Upgrade\r\n\
-         Upgrade: own/1\r\n\r\n"
+        "GET {proxy}/switch HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nImpersonate-User: jane\r\nImpersonate-Group: system:masters\r\n\
+         Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.YWRtaW4tdG9rZW4, chat\r\n\r\n"
     );
     let switched = connection.send_raw(head.as_bytes(), "GET").expect("an answer");
     assert_eq!(switched.code, 101, "{}", switched.text());
@@ -348,6 +359,9 @@ fn proxies_lead_to_the_pods_of_a_service() {
     let mut heard = [0; 5];
     connection.read_exact(&mut heard).expect("an echo");
     assert_eq!(&heard, b"hello");
+    let received = cluster.receiver.received();
+    let expected = json!({"Sec-WebSocket-Protocol": ["chat"], "Impersonate-User": null, "Content-Length": null});
+    assert_eq!(received.last().map(|request| &request["headers"]), Some(&expected));
 
     for (path, why) in [
         ("pods/web:443/proxy/", "address not allowed"),
@@ -357,10 +371,10 @@ fn proxies_lead_to_the_pods_of_a_service() {
         ),
         ("services/web:80/proxy/", "no service port 80 found for service \"web\""),
     ] {
-        let answer = scene.get(&format!("/api/v1/namespaces/default/{path}"));
+        let answer = cluster.get(&format!("/api/v1/namespaces/default/{path}"));
         assert_eq!(read(&answer)["message"], why, "{path}");
     }
-    let node = scene.get("/api/v1/nodes/worker/proxy/");
+    let node = cluster.get("/api/v1/nodes/worker/proxy/");
     assert_eq!(
         (node.code, read(&node)["message"].as_str()),
         (400, Some("address not allowed"))

@@ -52,20 +52,32 @@ impl Forwarded<'_> {
         headers.remove(header::EXPECT);
         set_user(headers, self.user);
         if let Some(client) = &self.client {
-            let before = headers.get_all("x-forwarded-for").iter();
-            let before = before.filter_map(|value| value.to_str().ok());
-            let chain: Vec<&str> = before.chain([client.as_str()]).collect();
-            set(headers, "x-forwarded-for", &chain.join(", "));
+            append_client(headers, client);
         }
         set(headers, "x-forwarded-host", self.authority);
         set(headers, "x-forwarded-proto", "https");
         set(headers, "x-forwarded-uri", self.path);
         set(headers, "audit-id", self.audit_id);
         if let Some(protocol) = &self.upgrade {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-            headers.insert(header::UPGRADE, protocol.clone());
+            ask_to_switch(headers, protocol.clone());
         }
     }
+}
+
+/// Adds the client to those that the request came from.
+pub fn append_client(headers: &mut HeaderMap, client: &str) {
+    let before = headers.get_all("x-forwarded-for").iter();
+    let before = before.filter_map(|value| value.to_str().ok());
+    let chain: Vec<&str> = before.chain([client]).collect();
+    let chain = chain.join(", ");
+    set(headers, "x-forwarded-for", &chain);
+}
+
+/// Asks to go on with another protocol. Such a request has no body.
+pub fn ask_to_switch(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, protocol);
 }
 
 /// Reports whether a header is for this server to read or to set.

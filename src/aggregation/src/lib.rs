@@ -24,7 +24,9 @@ mod remote;
 
 pub use availability::AvailabilityController;
 pub use custom::CustomServices;
-pub use forward::{Forwarded, REDIRECTED, absolute_location, is_redirect, remove_hop_by_hop};
+pub use forward::{
+    Forwarded, REDIRECTED, absolute_location, append_client, ask_to_switch, is_redirect, remove_hop_by_hop,
+};
 pub use local::{LocalService, LocalServices};
 pub use publisher::{Publication, publish};
 pub use remote::{ProxyIdentity, RemoteBackend, RemoteError, RemoteServers, RemoteSettings};

@@ -97,7 +97,7 @@ where
             return Ok((refusal, None));
         }
         // The user who wants to impersonate is known, and nothing has been done in either name.
-        if let Err(error) = impersonation::impersonate(state, exchange, &request).await {
+        if let Err(error) = impersonation::impersonate(state, exchange, &mut request).await {
             return Ok((respond::refused(exchange, error), None));
         }
         // Whose connection it is, is known with its first user.

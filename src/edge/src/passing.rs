@@ -57,15 +57,22 @@ pub(crate) fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bo
     let pump = async move {
         while let Some(piece) = payload.next().await {
             let piece = piece.map_err(|error: PayloadError| io::Error::other(error.to_string()));
-            if sender.send(piece).await.is_err() {
+            if sender.send(Some(piece)).await.is_err() {
                 // The other end has gone: its answer says why, or that there is none.
                 return;
             }
         }
+        // Without the other end there is nobody to tell.
+        let _ = sender.send(None).await;
     };
-    let pieces = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<_>| {
-        let piece = receiver.recv().await?;
-        Some((piece, receiver))
+    // A body that is given up half way must not end as a whole one would.
+    let pieces = stream::unfold(Some(receiver), async |receiver: Option<mpsc::Receiver<_>>| {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Some(piece)) => Some((piece, Some(receiver))),
+            Some(None) => None,
+            None => Some((Err(io::Error::other("the request was given up")), None)),
+        }
     });
     (OutboundBody::stream(pieces), Some(pump.boxed_local()))
 }

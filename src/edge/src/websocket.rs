@@ -2,7 +2,10 @@
 //! WebSocket; refusals are a `Status`.
 
 use actix_http::header::HeaderMap;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderValue},
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use trireme_http::websocket::{Handshake, Refused, is_offered, protocols};
 use trireme_machinery::{ApiError, Reason};
@@ -45,6 +48,21 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<String>, BadToken> {
         "" => Ok(None),
         _ if protocols(headers).all(is_token) => Err(BadToken::Alone),
         _ => Ok(Some(token)),
+    }
+}
+
+/// Takes the token out of the subprotocols.
+pub(crate) fn take_out_token(headers: &mut HeaderMap) {
+    if !protocols(headers).any(is_token) {
+        return;
+    }
+    let others: Vec<&str> = protocols(headers).filter(|protocol| !is_token(protocol)).collect();
+    let others = HeaderValue::from_str(&others.join(", "));
+    headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(others) = others
+        && !others.is_empty()
+    {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, others);
     }
 }
 

@@ -130,6 +130,9 @@ pub trait Connect: Send + Sync {
     }
 
     /// Holds the options against their rules and finds out where the request goes.
+    ///
+    /// # Errors
+    /// Those of the options, and of objects that are not there or have no address yet.
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>>;
 }
 
@@ -163,7 +166,7 @@ pub struct Backend {
     pub host: BackendHost,
     /// The path there, decoded.
     pub path: String,
-    /// How the request is passed on.
+    /// The way of the request there.
     pub passing: Passing,
 }
 
@@ -172,7 +175,7 @@ pub struct Backend {
 pub enum BackendHost {
     /// The kubelet of this node.
     Kubelet(String),
-    /// What listens on a node. Without a port it is the kubelet.
+    /// A server on a node; without a port, its kubelet.
     Node {
         /// The node.
         name: String,
@@ -181,7 +184,7 @@ pub enum BackendHost {
         /// The port; empty if the client did not say.
         port: String,
     },
-    /// What listens on an address of a pod.
+    /// A server on an address of a pod.
     Address {
         /// As that of a node.
         scheme: String,
@@ -192,7 +195,7 @@ pub enum BackendHost {
     },
 }
 
-/// How a request is passed on.
+/// The way of a request to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Passing {
     /// The server asks for a text, which is the answer.

@@ -92,6 +92,7 @@ impl RequestHeaders for HeadersOfRequest<'_> {
 /// Takes out the token, and what a proxy says of the user, whether it was believed or not.
 fn take_out(front_proxy: &FrontProxyHeaders, headers: &mut HeaderMap) {
     headers.remove(header::AUTHORIZATION);
+    websocket::take_out_token(headers);
     let names_user = |name: &&HeaderName| front_proxy.has(name.as_str());
     let removed: Vec<HeaderName> = headers.keys().filter(names_user).cloned().collect();
     for name in removed {

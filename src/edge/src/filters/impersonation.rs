@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use actix_http::{HttpMessage, Request};
+use actix_http::Request;
 use actix_web::http::header::{HeaderMap, HeaderName};
 use trireme_auth::ImpersonatedRequest;
 use trireme_machinery::{ApiError, go_text::quote, percent};
@@ -19,16 +19,25 @@ const EXTRA: &str = "impersonate-extra-";
 /// The beginning of all of them.
 const PREFIX: &str = "impersonate-";
 
-/// Sets the user in whose name the request goes on, if its headers name one.
+/// Sets the user in whose name the request goes on, if its headers name one, and removes these headers: no backend is to see them.
 ///
 /// # Errors
 /// 400 for headers without `Impersonate-User`, 403 for those who may not impersonate.
-pub(crate) async fn impersonate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
-    let headers = request.headers();
-    if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+pub(crate) async fn impersonate(
+    state: &ChainState,
+    exchange: &Exchange,
+    request: &mut Request,
+) -> Result<(), ApiError> {
+    let headers = request.headers_mut();
+    let is_ours = |name: &&HeaderName| name.as_str().starts_with(PREFIX);
+    let ours: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
+    if ours.is_empty() {
         return Ok(());
     }
     let wanted = named(headers);
+    for name in ours {
+        headers.remove(name);
+    }
     if wanted.name.is_empty() {
         return if wanted == UserInfo::default() {
             Ok(())

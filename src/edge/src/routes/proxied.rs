@@ -121,7 +121,8 @@ impl PassedRequest<'_> {
             upgrade: upgrade.clone(),
         };
         forwarded.prepare(headers);
-        let protocols = if upgrade.is_some() {
+        let asks_to_switch = upgrade.is_some();
+        let protocols = if asks_to_switch {
             Protocols::Http1
         } else {
             Protocols::Any
@@ -136,6 +137,10 @@ impl PassedRequest<'_> {
                 .body(REDIRECTED));
         }
         if response.status().as_u16() == 101 {
+            if !asks_to_switch {
+                let why = "backend tried to switch protocol when none was requested";
+                return Err(RemoteError::Unreachable(why.to_owned()));
+            }
             return passing::switch(self.exchange, response).await.map_err(unreachable);
         }
         remove_hop_by_hop(response.headers_mut());

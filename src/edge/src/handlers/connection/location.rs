@@ -1,12 +1,17 @@
 //! Paths and addresses on their way through a proxy (`apimachinery/pkg/util/proxy`).
 
-use trireme_http::client::Uri;
-
 use crate::passing;
 
 /// A path, decoded, with a query, as a request names it.
 pub(super) fn target(path: &str, query: &[(String, String)]) -> String {
     format!("{}{}", escaped(path), passing::encoded(query))
+}
+
+/// A path, decoded, with the query of a request as it was sent.
+pub(super) fn proxied(path: &str, query: Option<&str>) -> String {
+    let path = if path.is_empty() { "/" } else { path };
+    let query = query.map_or(String::new(), |query| format!("?{query}"));
+    format!("{}{query}", escaped(path))
 }
 
 /// A path as Go writes it.
@@ -27,34 +32,26 @@ pub(super) fn prefix<'p>(path: &'p str, behind: &str) -> &'p str {
 }
 
 /// The place that a page of a backend names, as one that leads through the proxy. Other hosts and relative places stay as they
-/// are.
+/// are. `hosts` are the backend as this server calls it, and this server as the client calls it.
 pub(super) fn through_proxy(location: &str, prefix: &str, hosts: [&str; 2]) -> String {
     let unchanged = || location.to_owned();
-    let Ok(url) = location.parse::<Uri>() else {
-        return unchanged();
+    // `scheme://host/path…` or `/path…`; anything else is relative, or elsewhere.
+    let (origin, path) = match location.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains('/') => {
+            let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            match hosts {
+                [backend, _] if host == backend => ("", path),
+                [_, client] if host == client => (location.strip_suffix(path).unwrap_or_default(), path),
+                _ => return unchanged(),
+            }
+        }
+        _ => ("", location),
     };
-    let host = url.authority().map(|authority| authority.as_str());
-    let is_elsewhere = host.is_some_and(|host| !hosts.contains(&host));
-    // Without a host it is all path.
-    let path = if host.is_some() { url.path() } else { location };
-    if is_elsewhere || !path.starts_with('/') {
+    if !path.starts_with('/') || path.starts_with("//") {
         return unchanged();
     }
-    if path.starts_with(prefix) {
-        return match host {
-            Some(_) => from_path(&url),
-            None => unchanged(),
-        };
-    }
-    match host {
-        Some(_) => format!("{prefix}{}", from_path(&url)),
-        None => format!("{prefix}{path}"),
-    }
-}
-
-/// The path with the query.
-fn from_path(url: &Uri) -> String {
-    url.path_and_query().map_or("/", |path| path.as_str()).to_owned()
+    let prefix = if path.starts_with(prefix) { "" } else { prefix };
+    format!("{origin}{prefix}{path}")
 }
 
 #[cfg(test)]
@@ -75,8 +72,10 @@ mod tests {
             ("/a/b/", "/p/proxy/a/b/"),
             ("/a?x=/y", "/p/proxy/a?x=/y"),
             ("http://10.0.0.1:80/a?x", "/p/proxy/a?x"),
-            ("https://k8s:6443/a", "/p/proxy/a"),
-            ("https://k8s:6443/p/proxy/a", "/p/proxy/a"),
+            ("https://k8s:6443/a", "https://k8s:6443/p/proxy/a"),
+            ("https://k8s:6443/p/proxy/a", "https://k8s:6443/p/proxy/a"),
+            ("http://10.0.0.1:80/a#part", "/p/proxy/a#part"),
+            ("//elsewhere/a", "//elsewhere/a"),
             ("/p/proxy/a", "/p/proxy/a"),
             ("http://elsewhere/a", "http://elsewhere/a"),
             ("a/b", "a/b"),

@@ -5,8 +5,8 @@ use actix_web::{
     http::{Method, header as header02},
     web,
 };
-use trireme_aggregation::remove_hop_by_hop;
-use trireme_http::client::{HeaderMap, HeaderValue, OutboundBody, Request, header};
+use trireme_aggregation::{append_client, ask_to_switch, remove_hop_by_hop};
+use trireme_http::client::{HeaderValue, OutboundBody, Request, StatusCode, header};
 use trireme_machinery::ApiError;
 
 use super::{ResourceCall, location, stream};
@@ -32,7 +32,7 @@ pub(super) async fn pass(
     payload: web::Payload,
 ) -> HandlerResult {
     let exchange = &call.exchange;
-    let target = location::target(path, exchange.query.pairs());
+    let target = location::proxied(path, call.http.uri().query());
     if let Some(protocol) = passing::upgrade(&call.http) {
         return stream::upgrade(call, backend, &target, protocol).await;
     }
@@ -52,6 +52,10 @@ pub(super) async fn pass(
     let host = host.unwrap_or_default().to_owned();
     let (sent, pump) = passing::with_body(backend.send(request), pump).await;
     let mut response = sent.map_err(|error| unreachable_service(&backend.failure(&error)))?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let why = "backend tried to switch protocol when none was requested";
+        return Err(ApiError::without_reason(why));
+    }
     let headers = response.headers_mut();
     remove_hop_by_hop(headers);
     for name in OF_OTHER_ORIGINS {
@@ -89,7 +93,7 @@ pub(super) struct PassedHead<'p> {
 }
 
 impl PassedHead<'_> {
-    /// The request with this body. The client's credentials are no longer among its headers.
+    /// The request with this body. Neither the client's credentials nor a user to impersonate are among its headers any more.
     pub(super) fn request(self, body: OutboundBody) -> Result<Request<OutboundBody>, ApiError> {
         let exchange = &self.call.exchange;
         let mut request = Request::new(body);
@@ -99,33 +103,18 @@ impl PassedHead<'_> {
         let mut headers = passing::headers_of(self.call.http.headers());
         remove_hop_by_hop(&mut headers);
         headers.remove(header::EXPECT);
-        if !headers.contains_key(header::HOST)
-            && let Some(host) = self.call.http.uri().authority()
-        {
-            set(&mut headers, "host", host.as_str());
-        }
         if let Some(peer) = &exchange.peer {
-            let client = peer.address.ip().to_canonical().to_string();
-            let before = headers.get_all("x-forwarded-for").iter();
-            let before = before.filter_map(|value| value.to_str().ok());
-            let chain: Vec<&str> = before.chain([client.as_str()]).collect();
-            let chain = chain.join(", ");
-            set(&mut headers, "x-forwarded-for", &chain);
+            append_client(&mut headers, &peer.address.ip().to_canonical().to_string());
         }
-        if let Some(uri) = self.uri {
-            set(&mut headers, "x-forwarded-uri", &uri);
+        if let Some(uri) = self.uri
+            && let Ok(uri) = HeaderValue::from_str(&uri)
+        {
+            headers.insert("x-forwarded-uri", uri);
         }
         if let Some(protocol) = self.upgrade {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-            headers.insert(header::UPGRADE, protocol);
+            ask_to_switch(&mut headers, protocol);
         }
         *request.headers_mut() = headers;
         Ok(request)
-    }
-}
-
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
     }
 }

@@ -3,13 +3,13 @@
 use actix_web::HttpResponse;
 use bytes::Bytes;
 use trireme_http::client::{HeaderMap, HeaderValue, IncomingBody, Method, OutboundBody, Request, Response, header};
-use trireme_machinery::{ApiError, WebhookStatus, webhook_answer};
+use trireme_machinery::{ApiError, ErrorDetails, WebhookStatus, webhook_answer};
 
 use super::ResourceCall;
 use crate::{backends::FoundBackend, metrics, passing, respond::HandlerResult};
 
 /// The most of an error's text that is read.
-const MOST_OF_AN_ERROR: usize = 50_000;
+const MAX_ERROR_BYTES: usize = 50_000;
 
 /// Gets the text and answers with it as it comes.
 pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &str) -> HandlerResult {
@@ -52,7 +52,12 @@ async fn refusal(call: &ResourceCall, code: u16, response: Response<IncomingBody
         code => {
             let (reason, words) = webhook_answer::server_words(code, &text);
             let name = call.exchange.info.path_name();
-            let mut error = ApiError::without_reason(format!("{words} ( pods/log {name})"));
+            let details = ErrorDetails {
+                name: name.to_owned(),
+                kind: "pods/log".to_owned(),
+                ..ErrorDetails::default()
+            };
+            let mut error = ApiError::without_reason(format!("{words} ( pods/log {name})")).with_details(details);
             error.webhook_status = Some(Box::new(WebhookStatus {
                 code,
                 reason: reason.to_owned(),
@@ -65,12 +70,12 @@ async fn refusal(call: &ResourceCall, code: u16, response: Response<IncomingBody
 async fn beginning(mut body: IncomingBody) -> Result<Vec<u8>, trireme_http::client::ClientError> {
     use futures_util::StreamExt as _;
     let mut read = Vec::new();
-    while read.len() < MOST_OF_AN_ERROR
+    while read.len() < MAX_ERROR_BYTES
         && let Some(piece) = body.next().await
     {
         let piece: Bytes = piece?;
         read.extend_from_slice(&piece);
     }
-    read.truncate(MOST_OF_AN_ERROR);
+    read.truncate(MAX_ERROR_BYTES);
     Ok(read)
 }

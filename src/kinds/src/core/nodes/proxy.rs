@@ -16,7 +16,6 @@ impl Connect for NodeProxy {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let asked = proxy::address(&call.target.name, "node")?;
-            call.object(asked.name).await?;
             let [name, scheme, port] = [asked.name, asked.scheme, asked.port].map(str::to_owned);
             Ok(proxy::destination(BackendHost::Node { name, scheme, port }, call))
         })

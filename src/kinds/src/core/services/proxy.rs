@@ -27,9 +27,10 @@ impl Connect for ServiceProxy {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let asked = proxy::address(&call.target.name, "service")?;
-            let service = call.object(asked.name).await?;
             let mut port_name = asked.port;
+            let service;
             if let Ok(port) = asked.port.parse::<i64>() {
+                service = call.object(asked.name).await?;
                 let spec = service.get("spec").unwrap_or(&Value::Null);
                 let has_port = |candidate: &&Value| integer_at(candidate, "/port") == Some(port);
                 let found = items(spec, "ports").iter().find(has_port).ok_or_else(|| {
@@ -71,7 +72,10 @@ async fn ready_address(call: &ConnectCall, subsets: &[Value], port_name: &str) -
     candidates.shuffle(&mut rand::rng());
     for (address, port) in candidates {
         if belongs_to_its_pod(call, address).await {
-            return Some((text(address, "ip").parse().ok()?, port));
+            let host = text(address, "ip").parse().ok();
+            if let Some(host) = host {
+                return Some((host, port));
+            }
         }
     }
     None
@@ -94,7 +98,7 @@ async fn belongs_to_its_pod(call: &ConnectCall, address: &Value) -> bool {
         .any(|pod| text(pod, "ip") == text(address, "ip"))
 }
 
-/// The endpoints of the service; before the first look-up the answer is that of a service that does not exist.
+/// The endpoints of the service. As in kube-apiserver, those that are not there are said to be a service.
 async fn endpoints(call: &ConnectCall, name: &str) -> Result<Value, ApiError> {
     match object(call, "endpoints", name).await {
         Err(error) if error.reason == Reason::NotFound => Err(ApiError::not_found(call.registry.resource(), name)),
