@@ -31,7 +31,7 @@ pub struct Credentials<'a> {
     pub proxy_certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
     /// The headers of the request.
     pub headers: Option<&'a dyn RequestHeaders>,
-    /// Takes what the use of a token makes known.
+    /// Takes the notes on a token.
     pub notes: Option<&'a OnceLock<TokenNotes>>,
 }
 

@@ -44,9 +44,9 @@ const SERVER: &str = "kube-apiserver";
 const FACTS: &str = "authentication.kubernetes.io/";
 /// The error for a token whose object is gone.
 const INVALIDATED: &str = "service account token has been invalidated";
-/// The error for a token with malformed claims.
 /// In the words of the library of kube-apiserver.
 const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
+/// The error for a token with malformed claims.
 const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
 /// Knows service accounts by their tokens.
@@ -279,9 +279,30 @@ impl ServiceAccountTokens {
     }
 
     async fn find_holder(&self, token: &str, wanted: &[String]) -> Result<TokenHolder, TokenError> {
+        let mut notes = TokenNotes::default();
+        match self.judge(token, wanted, &mut notes).await {
+            Ok((user, audiences)) => Ok(TokenHolder { user, audiences, notes }),
+            Err(error) if notes == TokenNotes::default() => Err(error),
+            Err(error) => Err(TokenError::Noted {
+                error: Box::new(error),
+                notes,
+            }),
+        }
+    }
+
+    async fn judge(
+        &self,
+        token: &str,
+        wanted: &[String],
+        notes: &mut TokenNotes,
+    ) -> Result<(UserInfo, Vec<String>), TokenError> {
         let claims = self.claims(token)?;
         let is_kept = kept::is_kept(&claims);
         let given = if is_kept {
+            self.metrics.kept.increment(1);
+            let subject = claims["sub"].as_str().unwrap_or_default();
+            let annotation = "authentication.k8s.io/legacy-token";
+            notes.annotations.push((annotation, subject.to_owned()));
             self.audiences.clone()
         } else {
             self.judge_time(&claims)?;
@@ -292,19 +313,12 @@ impl ServiceAccountTokens {
             let wanted = wanted.to_vec();
             return Err(TokenError::Audiences { given, wanted });
         }
-        let mut notes = TokenNotes::default();
-        let user = if is_kept {
-            self.metrics.kept.increment(1);
-            let subject = claims["sub"].as_str().unwrap_or_default();
-            let annotation = "authentication.k8s.io/legacy-token";
-            notes.annotations.push((annotation, subject.to_owned()));
-            self.user_of_kept(token, &claims, &mut notes).await?
-        } else {
-            let user = self.user(&claims).await?;
-            self.note_age(&claims, &mut notes);
-            user
-        };
-        Ok(TokenHolder { user, audiences, notes })
+        if is_kept {
+            return Ok((self.user_of_kept(token, &claims, notes).await?, audiences));
+        }
+        let user = self.user(&claims).await?;
+        self.note_age(&claims, notes);
+        Ok((user, audiences))
     }
 
     /// A token whose end was put off is for clients that do not read theirs anew; it says what end was asked for.

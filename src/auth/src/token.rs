@@ -24,7 +24,7 @@ pub struct TokenHolder {
     pub user: UserInfo,
     /// For which of the audiences that were asked for the token is good: one at least.
     pub audiences: Vec<String>,
-    /// What else is known of the token.
+    /// Notes on the token.
     pub notes: TokenNotes,
 }
 
@@ -55,12 +55,12 @@ pub enum TokenError {
     },
     /// An object that it names is not the one that it was made for, or not there; the text names both.
     Object(String),
-    /// A Secret keeps it that an administrator, or kube-controller-manager, has marked as invalid.
-    MarkedInvalid {
-        /// Says so, and what to do.
-        why: String,
-        /// The Secret: `name/namespace`.
-        secret: String,
+    /// It was not good, and more is known of it.
+    Noted {
+        /// The reason.
+        error: Box<TokenError>,
+        /// For the client and the audit log.
+        notes: TokenNotes,
     },
     /// An authenticator could not judge it, or refused it with this reason.
     Failed(String),
@@ -69,13 +69,18 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// What the attempt to use the token makes known.
+    /// The notes on a token that is refused.
     pub fn notes(&self) -> TokenNotes {
         match self {
-            Self::MarkedInvalid { secret, .. } => TokenNotes {
-                warnings: Vec::new(),
-                annotations: vec![("authentication.k8s.io/legacy-token-invalidated", secret.clone())],
-            },
+            Self::Noted { notes, .. } => notes.clone(),
+            Self::Several(errors) => {
+                let mut all = TokenNotes::default();
+                for notes in errors.iter().map(Self::notes) {
+                    all.warnings.extend(notes.warnings);
+                    all.annotations.extend(notes.annotations);
+                }
+                all
+            }
             _ => TokenNotes::default(),
         }
     }
@@ -103,7 +108,8 @@ impl fmt::Display for TokenError {
                 list(given),
                 list(wanted)
             ),
-            Self::Object(why) | Self::Failed(why) | Self::MarkedInvalid { why, .. } => f.write_str(why),
+            Self::Object(why) | Self::Failed(why) => f.write_str(why),
+            Self::Noted { error, .. } => error.fmt(f),
             Self::Several(errors) => {
                 let texts: Vec<String> = errors.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", texts.join(", "))
@@ -122,7 +128,7 @@ impl From<&TokenError> for Rejected {
             TokenError::Bad(why) => why,
             TokenError::Audiences { .. } => "the token is for others",
             TokenError::Object(_) => "the token names an object that is not there",
-            TokenError::MarkedInvalid { .. } => "the token is marked as invalid",
+            TokenError::Noted { error, .. } => return Self::from(&**error),
             TokenError::Failed(_) | TokenError::Several(_) => "an authenticator has refused the token",
         })
     }

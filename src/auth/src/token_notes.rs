@@ -1,6 +1,6 @@
-//! What is known of a token besides its user.
+//! Notes on a token, besides its user: for the client and the audit log.
 
-/// What the use of a token makes known, besides its holder.
+/// Notes that an authenticator makes on a token that a request shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenNotes {
     /// `Warning` texts for the client.

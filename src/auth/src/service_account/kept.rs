@@ -56,14 +56,15 @@ impl ServiceAccountTokens {
         if !label(&secret, INVALID_SINCE).is_empty() {
             self.metrics.marked_invalid.increment(1);
             self.note_use(namespace, secret_name, &secret).await;
-            return Err(TokenError::MarkedInvalid {
-                why: format!(
-                    "the token in secret {namespace}/{secret_name} for service account {namespace}/{account_name} has been \
-                     marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove \
-                     the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
-                ),
-                secret: format!("{secret_name}/{namespace}"),
-            });
+            let annotation = "authentication.k8s.io/legacy-token-invalidated";
+            notes
+                .annotations
+                .push((annotation, format!("{secret_name}/{namespace}")));
+            return Err(TokenError::Object(format!(
+                "the token in secret {namespace}/{secret_name} for service account {namespace}/{account_name} has been marked \
+                 invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+                 '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+            )));
         }
         let mut named = account["secrets"].as_array().into_iter().flatten();
         if named.any(|reference| reference["name"] == secret_name) {

@@ -207,8 +207,10 @@ fn sections(pem: &[u8]) -> impl Iterator<Item = Pem> {
 }
 
 fn to_pem(label: &str, der: &[u8]) -> Vec<u8> {
-    let mut pem = format!("-----BEGIN {label}-----\n").into_bytes();
     let body = Zeroizing::new(STANDARD.encode(der));
+    // Room for all of it: a buffer that grows leaves copies behind.
+    let mut pem = Vec::with_capacity(body.len() + body.len() / 64 + 2 * label.len() + 64);
+    pem.extend_from_slice(format!("-----BEGIN {label}-----\n").as_bytes());
     for line in body.as_bytes().chunks(64) {
         pem.extend_from_slice(line);
         pem.push(b'\n');
