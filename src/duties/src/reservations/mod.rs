@@ -25,6 +25,7 @@ use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
     EventKind, Item, OwnObjects, RegistryHandle, WriteFence,
     allocate::{AddressAllocator, AllocateError, HeldAddresses, PortAllocator},
+    item::parse,
     request::{DeleteOptions, Freshness},
 };
 
@@ -97,27 +98,30 @@ impl RepairReservations {
 
     /// Reserves the addresses of a service that are not reserved.
     async fn repair_service(&self, namespace: &str, name: &str, fence: &WriteFence) -> Result<(), ApiError> {
-        let Some(service) = self.services.find(namespace, name).await? else {
+        // Most addresses are reserved, so what is at hand is looked at first.
+        if self.missing(namespace, name, Freshness::Any).await?.is_empty() {
             return Ok(());
-        };
+        }
         let allocator = self.reservations.address_allocator.under(fence);
-        for address in (self.reservations.held)(&service).addresses {
-            if !self.is_reserved(address).await? {
-                note(allocator.reserve(address, namespace, name).await, &address)?;
-            }
+        for address in self.missing(namespace, name, Freshness::Latest).await? {
+            note(allocator.reserve(address, namespace, name).await, &address)?;
         }
         Ok(())
     }
 
-    /// Most addresses are, so what is at hand is looked at first.
-    async fn is_reserved(&self, address: IpAddr) -> Result<bool, ApiError> {
-        let name = address.to_string();
-        for freshness in [Freshness::Any, Freshness::Latest] {
-            if self.addresses.find_item("", &name, freshness).await?.is_some() {
-                return Ok(true);
+    /// The addresses of a service that are not reserved.
+    async fn missing(&self, namespace: &str, name: &str, freshness: Freshness) -> Result<Vec<IpAddr>, ApiError> {
+        let Some(service) = self.services.find_item(namespace, name, freshness).await? else {
+            return Ok(Vec::new());
+        };
+        let mut missing = Vec::new();
+        for address in (self.reservations.held)(&parse(&service)?).addresses {
+            let reserved = self.addresses.find_item("", &address.to_string(), freshness).await?;
+            if reserved.is_none() {
+                missing.push(address);
             }
         }
-        Ok(false)
+        Ok(missing)
     }
 
     async fn repair_rest(&self, term: &LeaseTenure) -> Result<(), ApiError> {
@@ -217,7 +221,7 @@ fn failed(error: AllocateError) -> ApiError {
 
 /// The service that a deleted `IPAddress` was reserved for.
 fn holder_of(address: &Item) -> Option<ReservationKey> {
-    let object: Value = serde_json::from_slice(&address.bytes).ok()?;
+    let object = parse(address).ok()?;
     let parent = &object["spec"]["parentRef"];
     (text(&parent["group"]).is_empty() && parent["resource"] == "services").then(|| ReservationKey::Service {
         namespace: text(&parent["namespace"]).into(),
