@@ -7,3 +7,4 @@ mod kms_plugin;
 mod migration;
 mod support;
 mod unreadable;
+mod upgraded;

@@ -8,15 +8,15 @@ use super::{Additional, Structural, metadata::MetadataType, prune::prune_value};
 /// Prunes the defaults in the schema of a resource, the metadata of embedded resources among them. A default that is no resource
 /// although it should be stays as it is: the definition is invalid, and was accepted before that was looked at.
 pub(crate) fn prune_defaults(resource: &mut Structural, metadata: &MetadataType) {
-    DefaultPruner { metadata }.visit(resource, &Place::Resource);
+    DefaultPruner { metadata }.visit(resource, &SchemaRole::Resource);
 }
 
 struct DefaultPruner<'m> {
     metadata: &'m MetadataType,
 }
 
-/// What the values of a schema are part of.
-enum Place {
+/// The part of an object that the values of a schema are.
+enum SchemaRole {
     /// They are resources.
     Resource,
     /// They are part of the metadata of a resource, at this place. The type of metadata prunes them, their schemas do not.
@@ -31,7 +31,7 @@ enum Step {
     Item,
 }
 
-impl Place {
+impl SchemaRole {
     fn of_property(&self, name: &str, property: &Structural) -> Self {
         match self {
             Self::Resource if name == "metadata" => Self::Metadata(Vec::new()),
@@ -57,24 +57,24 @@ fn with(steps: &[Step], step: Step) -> Vec<Step> {
 }
 
 impl DefaultPruner<'_> {
-    fn visit(&self, schema: &mut Structural, place: &Place) {
+    fn visit(&self, schema: &mut Structural, role: &SchemaRole) {
         if let Some(default) = schema.default.take() {
-            schema.default = match place {
-                Place::Metadata(steps) => self.pruned_metadata(default, steps),
-                Place::Resource | Place::Value => Some(self.pruned(default, schema)),
+            schema.default = match role {
+                SchemaRole::Metadata(steps) => self.pruned_metadata(default, steps),
+                SchemaRole::Resource | SchemaRole::Value => Some(self.pruned(default, schema)),
             };
         }
         for (name, property) in &mut schema.properties {
-            let place = place.of_property(name, property);
-            self.visit(property, &place);
+            let role = role.of_property(name, property);
+            self.visit(property, &role);
         }
         if let Some(items) = &mut schema.items {
-            let place = place.of_item(items);
-            self.visit(items, &place);
+            let role = role.of_item(items);
+            self.visit(items, &role);
         }
         if let Additional::Schema(additional) = &mut schema.additional {
-            let place = place.of_property("*", additional);
-            self.visit(additional, &place);
+            let role = role.of_property("*", additional);
+            self.visit(additional, &role);
         }
     }
 
