@@ -156,12 +156,12 @@ pub enum Destination {
     /// There is no backend yet: an empty answer.
     Absent,
     /// There is a backend: a kubelet, or an address of a pod or service.
-    Backend(Backend),
+    Backend(ConnectTarget),
 }
 
 /// The server that a request is passed on to, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backend {
+pub struct ConnectTarget {
     /// The server.
     pub host: BackendHost,
     /// The path there, decoded.

@@ -20,13 +20,13 @@ enum SchemaRole {
     /// They are resources.
     Resource,
     /// They are part of the metadata of a resource, at this place. The type of metadata prunes them, their schemas do not.
-    Metadata(Vec<Step>),
+    Metadata(Vec<MetadataStep>),
     /// They are anything else.
     Value,
 }
 
 #[derive(Clone)]
-enum Step {
+enum MetadataStep {
     Key(String),
     Item,
 }
@@ -35,14 +35,14 @@ impl SchemaRole {
     fn of_property(&self, name: &str, property: &Structural) -> Self {
         match self {
             Self::Resource if name == "metadata" => Self::Metadata(Vec::new()),
-            Self::Metadata(steps) => Self::Metadata(with(steps, Step::Key(name.to_owned()))),
+            Self::Metadata(steps) => Self::Metadata(with(steps, MetadataStep::Key(name.to_owned()))),
             Self::Resource | Self::Value => Self::of_value(property),
         }
     }
 
     fn of_item(&self, items: &Structural) -> Self {
         match self {
-            Self::Metadata(steps) => Self::Metadata(with(steps, Step::Item)),
+            Self::Metadata(steps) => Self::Metadata(with(steps, MetadataStep::Item)),
             Self::Resource | Self::Value => Self::of_value(items),
         }
     }
@@ -52,7 +52,7 @@ impl SchemaRole {
     }
 }
 
-fn with(steps: &[Step], step: Step) -> Vec<Step> {
+fn with(steps: &[MetadataStep], step: MetadataStep) -> Vec<MetadataStep> {
     [steps, &[step]].concat()
 }
 
@@ -90,10 +90,10 @@ impl DefaultPruner<'_> {
     }
 
     /// Prunes a default within metadata; `None` if metadata have no such field.
-    fn pruned_metadata(&self, default: Value, steps: &[Step]) -> Option<Value> {
+    fn pruned_metadata(&self, default: Value, steps: &[MetadataStep]) -> Option<Value> {
         let within = steps.iter().rev().fold(default.clone(), |value, step| match step {
-            Step::Key(key) => json!({ key: value }),
-            Step::Item => json!([value]),
+            MetadataStep::Key(key) => json!({ key: value }),
+            MetadataStep::Item => json!([value]),
         });
         let mut resource = json!({ "metadata": within });
         let decoded = self.metadata.decode(resource.as_object_mut()?);
@@ -103,8 +103,8 @@ impl DefaultPruner<'_> {
         let mut pruned = resource.get_mut("metadata")?;
         for step in steps {
             pruned = match step {
-                Step::Key(key) => pruned.get_mut(key)?,
-                Step::Item => pruned.get_mut(0)?,
+                MetadataStep::Key(key) => pruned.get_mut(key)?,
+                MetadataStep::Item => pruned.get_mut(0)?,
             };
         }
         Some(pruned.take())

@@ -1,7 +1,7 @@
 //! Names of proxied objects: `name`, `name:port` or `scheme:name:port`.
 
 use trireme_machinery::{ApiError, go_text::quote};
-use trireme_registry::subresource::{Backend, BackendHost, ConnectCall, Destination, Passing};
+use trireme_registry::subresource::{BackendHost, ConnectCall, ConnectTarget, Destination, Passing};
 
 /// A name with the scheme and the port that are asked for, which may be empty.
 pub(crate) struct ProxyAddress<'a> {
@@ -30,7 +30,7 @@ pub(crate) fn address<'a>(id: &'a str, what: &str) -> Result<ProxyAddress<'a>, A
 
 /// The destination of a proxied request: the path behind the proxy, at this host.
 pub(crate) fn destination(host: BackendHost, call: &ConnectCall) -> Destination {
-    Destination::Backend(Backend {
+    Destination::Backend(ConnectTarget {
         host,
         path: clean_path(call.option("path").unwrap_or_default()),
         passing: Passing::Proxy,

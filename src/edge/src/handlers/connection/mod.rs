@@ -22,20 +22,20 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
     }
     let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;
     call.warn(warnings);
-    let backend = match destination {
+    let target = match destination {
         Destination::Absent => return Ok(HttpResponse::NoContent().finish()),
-        Destination::Backend(backend) => backend,
+        Destination::Backend(target) => target,
     };
-    let unverified = matches!(backend.passing, Passing::Text { unverified: true, .. });
+    let unverified = matches!(target.passing, Passing::Text { unverified: true, .. });
     let of = (&call.api.director, &registry.info().resource);
-    let found = call.api.backends.find(of, &backend.host, unverified).await?;
-    match &backend.passing {
+    let found = call.api.backends.find(of, &target.host, unverified).await?;
+    match &target.passing {
         Passing::Text { query, .. } => {
             metrics::logs::fetched(unverified).increment(1);
-            text::fetch(call, &found, &location::target(&backend.path, query)).await
+            text::fetch(call, &found, &location::target(&target.path, query)).await
         }
-        Passing::Stream { query } => stream::pass(call, &found, &location::target(&backend.path, query)).await,
-        Passing::Proxy => proxy::pass(call, &found, &backend.path, payload).await,
+        Passing::Stream { query } => stream::pass(call, &found, &location::target(&target.path, query)).await,
+        Passing::Proxy => proxy::pass(call, &found, &target.path, payload).await,
     }
 }
 

@@ -9,7 +9,9 @@ use trireme_machinery::{
     go_text::{parse_int, quote},
     time::Time,
 };
-use trireme_registry::subresource::{Backend, BackendHost, Connect, ConnectCall, Destination, Passing, may_be_reached};
+use trireme_registry::subresource::{
+    BackendHost, Connect, ConnectCall, ConnectTarget, Destination, Passing, may_be_reached,
+};
 
 use super::status::addresses;
 use crate::{
@@ -38,7 +40,7 @@ impl Connect for PodLog {
             if node.is_empty() {
                 return Ok(Destination::Absent);
             }
-            Ok(Destination::Backend(Backend {
+            Ok(Destination::Backend(ConnectTarget {
                 host: BackendHost::Kubelet(node.to_owned()),
                 path: format!("/containerLogs/{}/{container}", path_of(&pod)),
                 passing: Passing::Text {
@@ -99,7 +101,7 @@ impl Connect for PodStream {
                     "pod {name} does not have a host assigned"
                 )));
             }
-            Ok(Destination::Backend(Backend {
+            Ok(Destination::Backend(ConnectTarget {
                 host: BackendHost::Kubelet(node.to_owned()),
                 path,
                 passing: Passing::Stream {
