@@ -33,10 +33,6 @@ const OTHERWISE: &[(&str, &str)] = &[
         "the flag has no effect, which a warning says",
     ),
     (
-        "kubelet client certificate missing",
-        "the flags have no effect, which a warning says",
-    ),
-    (
         "proxy client certificate without key",
         "half a pair of files is an error, as it is for any other pair",
     ),

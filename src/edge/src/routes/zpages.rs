@@ -20,7 +20,9 @@ use crate::{
 const COMPONENT: &str = "apiserver";
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";
 const GROUP: &str = "config.k8s.io";
-const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
+/// Clients are warned of it.
+const DEPRECATED: &str = "v1alpha1";
+const VERSIONS: [&str; 2] = [DEPRECATED, "v1beta1"];
 const NOT_ACCEPTABLE: &str =
     "only the following media types are accepted: application/json, application/yaml, text/plain";
 /// The pages that `/statusz` names.
@@ -127,6 +129,12 @@ fn page(
     let answered = form.map(|form| match form {
         PageForm::Text => respond::text(StatusCode::OK, text()),
         PageForm::Object(format, version) => {
+            if version == DEPRECATED {
+                let endpoint = kind.to_lowercase();
+                exchange.warn(format!(
+                    "This version of the {endpoint} endpoint is deprecated. Please use a newer version."
+                ));
+            }
             let mut object = json!({
                 "kind": kind,
                 "apiVersion": format!("{GROUP}/{version}"),
