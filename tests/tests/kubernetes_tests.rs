@@ -373,3 +373,69 @@ fn no_way_of_creation_is_open_while_the_definition_is_terminating() {
         );
     }
 }
+
+/// `TestFlagz` and `TestStatusz`.
+#[test]
+fn the_first_version_of_pages_for_people_is_deprecated() {
+    let flags = ["--feature-gates=ComponentFlagz=true,ComponentStatusz=true"];
+    let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
+    for (path, kind) in [("/flagz", "Flagz"), ("/statusz", "Statusz")] {
+        let form = |version: &str| format!("application/json;v={version};g=config.k8s.io;as={kind}");
+        let warnings = |accept: &str| -> Vec<String> {
+            let request = Request {
+                method: "GET",
+                path,
+                accept: Some(accept),
+                ..Request::default()
+            };
+            let answer = server.client().send(&request).expect("an answer");
+            assert_eq!(answer.code, 200, "{}", answer.text());
+            answer.header("warning").map(str::to_owned).collect()
+        };
+        let (old, new) = (form("v1alpha1"), form("v1beta1"));
+        let endpoint = kind.to_lowercase();
+        let warning =
+            format!("299 - \"This version of the {endpoint} endpoint is deprecated. Please use a newer version.\"");
+        assert_eq!(warnings(&format!("{old},{new}")), [warning]);
+        assert_eq!(warnings(&format!("{new},{old}")), Vec::<String>::new());
+    }
+}
+
+/// `TestCRDShadowGroup` and `TestCRD`: of a built-in group, only versions that are not built in can be defined.
+#[test]
+fn nothing_is_defined_beside_the_resources_of_a_built_in_version() {
+    let (_server, admin) = start();
+    let version = |name: &str, is_stored: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": name, "served": true, "storage": is_stored, "schema": schema})
+    };
+    let definition = json!({
+        "metadata": {
+            "name": "foos.networking.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, test-only"},
+        },
+        "spec": {
+            "group": "networking.k8s.io", "scope": "Cluster", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [version("v1", false), version("v7", true)],
+        },
+    });
+    make(&admin, DEFINITIONS, &definition);
+    until("the version of the definition is served", PATIENCE, || {
+        admin
+            .get("/apis/networking.k8s.io/v7/foos")
+            .is_ok_and(|answer| answer.code == 200)
+    });
+    let own = admin.get("/apis/networking.k8s.io/v1").expect("an answer");
+    let names: Vec<Value> = read(&own)["resources"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|resource| resource["name"].clone())
+        .collect();
+    assert!(
+        names.contains(&json!("networkpolicies")) && !names.contains(&json!("foos")),
+        "{names:?}"
+    );
+    let code = |path: &str| admin.get(path).expect("an answer").code;
+    assert_eq!(code("/apis/networking.k8s.io/v1/foos"), 404);
+    assert_eq!(code("/apis/networking.k8s.io/v1/networkpolicies"), 200);
+}

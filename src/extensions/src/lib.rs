@@ -27,7 +27,7 @@ mod structural;
 #[doc(hidden)]
 pub mod testing;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
@@ -94,6 +94,15 @@ pub struct Extensions {
     clock: Clock,
 }
 
+/// The group versions that are served before anything is defined.
+fn own_versions(director: &DirectorHandle) -> HashSet<GroupVersion> {
+    let surface = director.surface();
+    let definitions = surface.registries().map(|registry| registry.info());
+    let versions = definitions.flat_map(|definition| definition.versions.iter());
+    let served = versions.filter(|version| version.is_served);
+    served.map(|version| version.group_version.clone()).collect()
+}
+
 impl Extensions {
     /// Starts to serve what is defined; `None` if the kind is not as expected.
     pub fn start(
@@ -113,6 +122,7 @@ impl Extensions {
                 client: settings.client,
                 services: settings.services,
             }),
+            own_versions: own_versions(director),
         });
         let fold = move || Compile {
             builder: builder.clone(),

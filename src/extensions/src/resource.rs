@@ -1,6 +1,6 @@
 //! From a CustomResourceDefinition to the [`ResourceDefinition`] that registries, discovery and OpenAPI go by.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _, version_rank};
@@ -31,6 +31,8 @@ pub(crate) struct Builder {
     pub(crate) schemas: Arc<dyn SchemaSource>,
     /// Makes converters of definitions whose versions a webhook converts.
     pub(crate) converters: Arc<dyn ConverterSource>,
+    /// The group versions of the server's own resources: nothing else is served under them, as in kube-apiserver.
+    pub(crate) own_versions: HashSet<GroupVersion>,
 }
 
 /// Makes the converter that a definition asks for.
@@ -205,7 +207,7 @@ impl Builder {
             columns: self.columns.of(version.value),
             selectable_labels: Some(labels),
             scale: version.scale(),
-            is_served: version.flag("served"),
+            is_served: version.flag("served") && !self.own_versions.contains(&group_version),
             ..ServedVersion::new(group_version, self.metadata.type_id(), type_name)
         }
     }
