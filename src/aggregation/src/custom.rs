@@ -84,9 +84,12 @@ impl CustomServices {
             }
             (_, Some(found)) if found["metadata"]["labels"][MANAGED] != ALWAYS => {}
             (None, Some(_)) => {
-                // The version of a definition that cannot be read may be served again: then this is an error, and tried again.
-                self.definitions.all().await?;
-                objects.delete("", name).await?;
+                // The view does without definitions that cannot be read; a list of them is an error then, and this is tried again.
+                let all = self.definitions.all().await?;
+                let mut versions = all.iter().filter_map(versions_in).flatten();
+                if !versions.any(|version| name_of(&version) == **name) {
+                    objects.delete("", name).await?;
+                }
             }
             (Some(version), Some(mut found)) => {
                 let spec = spec_of(version);
@@ -114,7 +117,11 @@ fn name_of(version: &GroupVersion) -> String {
 }
 
 fn served_versions(found: &Item) -> Option<Vec<GroupVersion>> {
-    let definition = item::parse(found).ok()?;
+    versions_in(&item::parse(found).ok()?)
+}
+
+/// The versions that a definition serves.
+fn versions_in(definition: &Value) -> Option<Vec<GroupVersion>> {
     let spec = definition.get("spec")?;
     let group = spec.get("group")?.as_str()?;
     let versions = spec.get("versions")?.as_array()?;

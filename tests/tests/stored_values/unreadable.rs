@@ -231,6 +231,13 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
         exists(client, &torn) && exists(client, &gone)
     });
 
+    // Nothing more is written of a definition then.
+    until(&mut server, "established", |client| {
+        let definition = client.get(&format!("{definitions}/widgets.torn.example.com"));
+        let conditions = object_of(&definition.expect("an answer"))["status"]["conditions"].to_string();
+        conditions.contains("InitialNamesAccepted")
+    });
+
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
     let stored = read_past(&server, key);
     put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
