@@ -181,7 +181,7 @@ impl Backends {
                 .collect();
             let known = known.join(" ");
             let why = format!("no preferred addresses found; known addresses: [{known}]");
-            return Err(ApiError::without_reason(why));
+            return Err(ApiError::unspecified(why));
         };
         let port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
         let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0);

@@ -141,16 +141,6 @@ impl ApiError {
         }
     }
 
-    /// An error of 500 in which clients read no reason, as kube-apiserver answers errors that are no `Status`.
-    pub fn without_reason(message: impl Into<String>) -> Self {
-        let mut error = Self::new(Reason::InternalError, message);
-        error.webhook_status = Some(Box::new(WebhookStatus {
-            code: 500,
-            reason: String::new(),
-        }));
-        error
-    }
-
     /// Adds details.
     #[must_use]
     pub fn with_details(mut self, details: ErrorDetails) -> Self {

@@ -46,7 +46,7 @@ pub fn store_error(error: StorageError) -> ApiError {
             )
             .with_retry_after(FULL_RETRY_S)
         }
-        StorageError::Encryption(why) => ApiError::without_reason(why),
+        StorageError::Encryption(why) => ApiError::unspecified(why),
         StorageError::LeaseNotFound => ApiError::internal("the object's lease has expired"),
         StorageError::Failed(_) => {
             tracing::error!(%error, "the store failed");

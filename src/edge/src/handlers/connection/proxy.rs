@@ -54,7 +54,7 @@ pub(super) async fn pass(
     let mut response = sent.map_err(|error| unreachable_service(&backend.failure(&error)))?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let why = "backend tried to switch protocol when none was requested";
-        return Err(ApiError::without_reason(why));
+        return Err(ApiError::unspecified(why));
     }
     let headers = response.headers_mut();
     remove_hop_by_hop(headers);

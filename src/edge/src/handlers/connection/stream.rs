@@ -25,7 +25,7 @@ pub(super) async fn upgrade(
     target: &str,
     protocol: trireme_http::client::HeaderValue,
 ) -> HandlerResult {
-    let failed = |why: String| ApiError::without_reason(why);
+    let failed = |why: String| ApiError::unspecified(why);
     let head = PassedHead {
         call,
         target,

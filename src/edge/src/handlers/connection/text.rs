@@ -17,7 +17,7 @@ pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &
     *request.method_mut() = Method::GET;
     *request.uri_mut() = target.parse().map_err(ApiError::internal)?;
     let sent = backend.send(request).await;
-    let failed = |why: &str| ApiError::without_reason(format!("Get \"{}{target}\": {why}", backend.endpoint));
+    let failed = |why: &str| ApiError::unspecified(format!("Get \"{}{target}\": {why}", backend.endpoint));
     let mut response = sent.map_err(|error| {
         let why = backend.failure(&error);
         if why.contains("x509:") {
@@ -57,7 +57,7 @@ async fn refusal(call: &ResourceCall, code: u16, response: Response<IncomingBody
                 kind: "pods/log".to_owned(),
                 ..ErrorDetails::default()
             };
-            let mut error = ApiError::without_reason(format!("{words} ( pods/log {name})")).with_details(details);
+            let mut error = ApiError::unspecified(format!("{words} ( pods/log {name})")).with_details(details);
             error.webhook_status = Some(Box::new(WebhookStatus {
                 code,
                 reason: reason.to_owned(),
