@@ -350,7 +350,7 @@ fn proxies_lead_to_the_pods_of_a_service() {
     // `admin-token` in base64.
     let head = format!(
         "GET {proxy}/switch HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nImpersonate-User: jane\r\nImpersonate-Group: system:masters\r\n\
+         Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nImpersonate-User: jane\r\nImpersonate-Group: system:masters\r\nContent-Length: 0\r\n\
          Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.YWRtaW4tdG9rZW4, chat\r\n\r\n"
     );
     let switched = connection.send_raw(head.as_bytes(), "GET").expect("an answer");
