@@ -169,12 +169,15 @@ async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
         if run.next_pass <= clock.now() || run.queue.wants_full_pass() {
             followed = run.start_pass();
         }
-        while working.len() < duty.at_once()
+        let at_once = duty.at_once();
+        while working.len() < at_once
             && let Some(key) = run.queue.take(clock.now())
         {
             working.push(async move { (look(duty, &key, term).await, key) });
         }
-        let wake_at = run.queue.next_due().map_or(run.next_pass, |due| due.min(run.next_pass));
+        // A key that is due while all workers are busy waits for one of them, not for a time that is over.
+        let due = run.queue.next_due().filter(|_| working.len() < at_once);
+        let wake_at = due.map_or(run.next_pass, |due| due.min(run.next_pass));
         tokio::select! {
             Some((result, key)) = working.next() => run.finish(&key, result),
             Some(event) = followed.next() => run.hear(event),

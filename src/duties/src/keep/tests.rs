@@ -137,3 +137,78 @@ fn a_duty_that_fails_is_tried_again_later_each_time() {
         }
     });
 }
+
+/// A duty of two keys and one worker. The first key is to be looked at again after a second; the second never ends.
+struct BusyWorker {
+    looked: Arc<watch::Sender<Vec<&'static str>>>,
+    /// How often the loop has asked how many workers there are.
+    turns: watch::Sender<usize>,
+}
+
+const SOON: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_secs(3600);
+
+impl Controller for BusyWorker {
+    type Key = &'static str;
+
+    fn duty(&self) -> Duty {
+        DUTY
+    }
+
+    fn period(&self) -> Duration {
+        PERIOD
+    }
+
+    fn at_once(&self) -> usize {
+        self.turns.send_modify(|turns| *turns += 1);
+        1
+    }
+
+    fn always(&self) -> Vec<Self::Key> {
+        vec!["again", "endless"]
+    }
+
+    fn concerned(&self, _change: &ObjectChange) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
+    fn run<'a>(
+        &'a self,
+        key: &'a Self::Key,
+        _term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Self::Key>, ApiError>> {
+        Box::pin(async move {
+            self.looked.send_modify(|looked| looked.push(*key));
+            if *key == "endless" {
+                future::pending::<()>().await;
+            }
+            Ok(ReconcileResult::again_after(SOON))
+        })
+    }
+}
+
+#[test]
+fn a_key_that_is_due_while_every_worker_is_busy_keeps_no_processor_busy() {
+    testkit::run(Topology::trireme(), |kit| async move {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_leases, held) = watch::channel(lease(1));
+        let looked = Arc::new(watch::Sender::new(Vec::new()));
+        let turns = watch::Sender::new(0);
+        let (mut seen, mut gone_round) = (looked.subscribe(), turns.subscribe());
+        keep(
+            &kit.system,
+            fences(&dir),
+            LeaseWatch::new(held),
+            BusyWorker { looked, turns },
+        );
+        seen.wait_for(|looked| looked.contains(&"endless")).await.expect("it runs");
+
+        kit.clock.advance(SOON);
+        let bound = *gone_round.borrow() + 1_000;
+        tokio::select! {
+            () = kit.clock.wait_for_sleep(PERIOD - SOON) => {}
+            _ = gone_round.wait_for(|turns| *turns > bound) => panic!("the loop goes round and round"),
+        }
+        assert_eq!(*seen.borrow(), ["again", "endless"]);
+    });
+}
