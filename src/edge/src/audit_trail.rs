@@ -45,11 +45,23 @@ pub(crate) struct AuditTrail {
     answer: RefCell<RecordedAnswer>,
     panicked: RefCell<Option<String>>,
     is_recorded: Cell<bool>,
-    /// The first stage of a read that goes on meanwhile.
-    beginning: Cell<Option<LocalBoxFuture<'static, bool>>>,
+    /// The first stage of a read, which goes on until that is stored, together with the last if that comes soon.
+    beginning: Cell<Beginning>,
     received: Instant,
     trace: Trace,
     webhooks: WebhookLatency,
+}
+
+/// How far the first stage of a read is recorded.
+#[derive(Default)]
+enum Beginning {
+    /// It was not to be recorded apart, or is.
+    #[default]
+    Past,
+    /// It waits for the next stage.
+    Held(Box<AuditEvent>),
+    /// It is being recorded.
+    UnderWay(LocalBoxFuture<'static, bool>),
 }
 
 /// A request whose trail begins.
@@ -115,7 +127,7 @@ impl AuditTrail {
             answer: RefCell::default(),
             panicked: RefCell::default(),
             is_recorded: Cell::new(false),
-            beginning: Cell::new(None),
+            beginning: Cell::default(),
             received: request.received,
             trace: request.trace.clone(),
             webhooks: request.webhooks.clone(),
@@ -184,12 +196,14 @@ impl AuditTrail {
         panicked.is_some()
     }
 
-    /// Records a stage, in the name of the acting user, unless the policy leaves it out. Returns false if it had to be stored and is not.
+    /// Records a stage, in the name of the acting user, unless the policy leaves it out, and before it one that is held. Returns false
+    /// if one had to be stored and is not.
     pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> bool {
-        if self.config.omit_stages.contains(stage) {
+        let events = self.until(stage, impersonated);
+        if events.is_empty() {
             return true;
         }
-        let is_stored = self.audit.sink.record(self.event(stage, impersonated)).await;
+        let is_stored = self.audit.sink.record(events).await;
         self.is_recorded.set(self.is_recorded.get() || is_stored);
         is_stored
     }
@@ -199,31 +213,72 @@ impl AuditTrail {
         if self.config.omit_stages.contains(stage) {
             return;
         }
-        let (audit, event) = (Arc::clone(&self.audit), self.event(stage, impersonated));
-        let mut recording = async move { audit.sink.record(event).await }.boxed_local();
-        // Sent by this look, which wakes no task when the reply comes.
-        let begun = match (&mut recording).now_or_never() {
-            Some(is_stored) => future::ready(is_stored).boxed_local(),
-            None => recording,
-        };
-        self.beginning.set(Some(begun));
+        self.beginning
+            .set(Beginning::Held(Box::new(self.event(stage, impersonated))));
+        if !self.audit.sink.writes_together() {
+            self.hold_no_longer();
+        }
     }
 
-    /// Waits until the stage is stored that was begun to be recorded. Returns false if it had to be and is not.
-    pub(crate) async fn has_begun(&self) -> bool {
-        let Some(recording) = self.beginning.take() else {
-            return true;
+    /// Returns true if a stage waits for the next one.
+    pub(crate) fn is_held(&self) -> bool {
+        let beginning = self.beginning.take();
+        let is_held = matches!(beginning, Beginning::Held(_));
+        self.beginning.set(beginning);
+        is_held
+    }
+
+    /// Has a stage recorded that waits for the next one.
+    pub(crate) fn hold_no_longer(&self) {
+        let beginning = match self.beginning.take() {
+            Beginning::Held(event) => {
+                let audit = Arc::clone(&self.audit);
+                let mut recording = async move { audit.sink.record(vec![*event]).await }.boxed_local();
+                // Sent by this look, which wakes no task when the reply comes.
+                match (&mut recording).now_or_never() {
+                    Some(is_stored) => Beginning::UnderWay(future::ready(is_stored).boxed_local()),
+                    None => Beginning::UnderWay(recording),
+                }
+            }
+            beginning => beginning,
         };
-        let is_stored = recording.await;
-        self.is_recorded.set(is_stored);
-        is_stored
+        self.beginning.set(beginning);
+    }
+
+    /// Waits until the stage is stored that was begun to be recorded, if it is not held. Returns false if it had to be and is not.
+    pub(crate) async fn has_begun(&self) -> bool {
+        match self.beginning.take() {
+            Beginning::UnderWay(recording) => {
+                let is_stored = recording.await;
+                self.is_recorded.set(is_stored);
+                is_stored
+            }
+            beginning => {
+                self.beginning.set(beginning);
+                true
+            }
+        }
     }
 
     /// Records a stage that no request can wait for.
     pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
-        if !self.config.omit_stages.contains(stage) {
-            self.audit.sink.record_unawaited(self.event(stage, impersonated));
+        let events = self.until(stage, impersonated);
+        if !events.is_empty() {
+            self.audit.sink.record_unawaited(events);
         }
+    }
+
+    /// The event of a stage unless the policy leaves it out, and before it one that is held.
+    fn until(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> Vec<AuditEvent> {
+        let held = match self.beginning.take() {
+            Beginning::Held(event) => Some(*event),
+            beginning => {
+                self.beginning.set(beginning);
+                None
+            }
+        };
+        let next = (!self.config.omit_stages.contains(stage)).then(|| self.event(stage, impersonated));
+        held.into_iter().chain(next).collect()
     }
 
     /// Returns true if any stage of the request is stored.
@@ -254,6 +309,14 @@ impl AuditTrail {
             request_object: sent.map(|value| self.written(value)),
             response_object: answer.object.clone(),
             annotations,
+        }
+    }
+}
+
+impl Drop for AuditTrail {
+    fn drop(&mut self) {
+        if let Beginning::Held(event) = self.beginning.take() {
+            self.audit.sink.record_unawaited(vec![*event]);
         }
     }
 }

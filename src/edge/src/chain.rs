@@ -36,12 +36,9 @@ where
         Ok(exchange) => {
             let exchange = Rc::new(exchange);
             // Within the measuring filters, so that a panic is counted and logged as the 500 that it becomes.
-            let (mut response, seat) = match panic_recovery::guard(
-                &exchange,
-                admit(state, app, request, &exchange, allowed_origin.as_ref()),
-            )
-            .await
-            {
+            let admitted = admit(state, app, request, &exchange, allowed_origin.as_ref());
+            let admitted = panic_recovery::guard(&exchange, audit::promptly(state, &exchange, admitted));
+            let (mut response, seat) = match admitted.await {
                 Ok(admitted) => admitted,
                 Err(error) => (respond::finish(&exchange, Err(error)), None),
             };

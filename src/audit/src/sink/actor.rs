@@ -8,17 +8,17 @@ use trireme_actors::{Actor, ActorKind, Message, Receive, Reply, Turn};
 use super::{AuditBackend, BUFFERED, BackendError, BatchSettings, Mode, SinkSettings, Throttle};
 use crate::{event::AuditEvent, metrics, truncate};
 
-/// Asks to store an event; the reply says whether it is stored.
-pub(super) struct StoreEvent(pub(super) Arc<AuditEvent>);
+/// Asks to store events; the reply says whether all of them are stored.
+pub(super) struct StoreEvents(pub(super) Vec<Arc<AuditEvent>>);
 
-impl Message for StoreEvent {
+impl Message for StoreEvents {
     type Reply = bool;
 }
 
-/// Brings an event that no request waits for.
-pub(super) struct BufferEvent(pub(super) Arc<AuditEvent>);
+/// Brings events that no request waits for.
+pub(super) struct BufferEvents(pub(super) Vec<Arc<AuditEvent>>);
 
-impl Message for BufferEvent {
+impl Message for BufferEvents {
     type Reply = ();
 }
 
@@ -65,8 +65,9 @@ impl Message for Woken {
     type Reply = ();
 }
 
-struct WaitingEvent {
-    event: Arc<AuditEvent>,
+/// Events that are written together, so that one answer is true of all.
+struct WaitingEvents {
+    events: Vec<Arc<AuditEvent>>,
     asker: Option<Reply<bool>>,
 }
 
@@ -74,7 +75,7 @@ struct WaitingEvent {
 pub(super) struct Auditor {
     backend: Arc<dyn AuditBackend>,
     settings: SinkSettings,
-    waiting: VecDeque<WaitingEvent>,
+    waiting: VecDeque<WaitingEvents>,
     /// Writes under way.
     writing: usize,
     /// The time at which the events that wait are written even if they are few.
@@ -103,7 +104,7 @@ impl Auditor {
         }
     }
 
-    fn take(&mut self, waiting: WaitingEvent, turn: &mut Turn<'_, Self>) {
+    fn take(&mut self, waiting: WaitingEvents, turn: &mut Turn<'_, Self>) {
         if let Mode::Batch(batch) = self.settings.mode {
             if self.waiting.len() >= batch.buffer_size {
                 metrics::observe_lost(BUFFERED, 1);
@@ -151,16 +152,16 @@ impl Auditor {
             Mode::Batch(BatchSettings { max_size, .. }) => max_size.max(self.settings.group),
             Mode::Blocking | Mode::BlockingStrict => self.settings.group,
         };
-        let taken: Vec<WaitingEvent> = self.waiting.drain(..most.min(self.waiting.len())).collect();
+        let taken: Vec<WaitingEvents> = self.waiting.drain(..most.min(self.waiting.len())).collect();
         self.due = match self.settings.mode {
             Mode::Batch(batch) if !self.waiting.is_empty() => Some(turn.now() + batch.max_wait),
             _ => None,
         };
         let mut askers = Vec::new();
         let mut events = Vec::with_capacity(taken.len());
-        for WaitingEvent { event, asker } in taken {
-            events.push(event);
-            askers.extend(asker);
+        for waited in taken {
+            events.extend(waited.events);
+            askers.extend(waited.asker);
         }
         let count = events.len();
         self.writing += 1;
@@ -210,16 +211,19 @@ impl Actor for Auditor {
     const KIND: ActorKind = ActorKind::AUDITOR;
 }
 
-impl Receive<StoreEvent> for Auditor {
-    fn receive(&mut self, StoreEvent(event): StoreEvent, reply: Reply<bool>, turn: &mut Turn<'_, Self>) {
+impl Receive<StoreEvents> for Auditor {
+    fn receive(&mut self, StoreEvents(events): StoreEvents, reply: Reply<bool>, turn: &mut Turn<'_, Self>) {
         let asker = Some(reply);
-        self.take(WaitingEvent { event, asker }, turn);
+        self.take(WaitingEvents { events, asker }, turn);
     }
 }
 
-impl Receive<BufferEvent> for Auditor {
-    fn receive(&mut self, BufferEvent(event): BufferEvent, _: Reply<()>, turn: &mut Turn<'_, Self>) {
-        self.take(WaitingEvent { event, asker: None }, turn);
+impl Receive<BufferEvents> for Auditor {
+    fn receive(&mut self, BufferEvents(events): BufferEvents, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        for event in events {
+            let events = vec![event];
+            self.take(WaitingEvents { events, asker: None }, turn);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join_all};
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned, SpawnError, topology::TopologyError};
 
 use crate::{event::AuditEvent, metrics, policy::AuditPolicy, truncate::TruncateSettings};
-use actor::{Auditor, BufferEvent, FlushAuditor, StoreEvent};
+use actor::{Auditor, BufferEvents, FlushAuditor, StoreEvents};
 
 /// The name under which losses in front of a backend are counted, as in kube-apiserver.
 const BUFFERED: &str = "buffered";
@@ -69,7 +69,8 @@ pub struct SinkSettings {
     pub mode: Mode,
     /// Bounds on sizes, if there are any.
     pub truncate: Option<TruncateSettings>,
-    /// The most events that are written at a time outside of batches.
+    /// Outside of batches, the most that requests record which is written at a time; events that are recorded together are
+    /// written together.
     pub group: usize,
     /// The most writes at a time.
     pub concurrency: usize,
@@ -103,6 +104,7 @@ pub struct AuditSink(Vec<RunningBackend>);
 struct RunningBackend {
     plugin: &'static str,
     mode: Mode,
+    writes_together: bool,
     auditor: Handle<Auditor>,
     _owned: Arc<Owned<Auditor>>,
 }
@@ -123,6 +125,7 @@ impl AuditSink {
         self.0.push(RunningBackend {
             plugin,
             mode: settings.mode,
+            writes_together: settings.group > 1,
             auditor: owned.for_caller(Caller::Outside)?,
             _owned: Arc::new(owned),
         });
@@ -134,26 +137,29 @@ impl AuditSink {
         self.0.is_empty()
     }
 
-    /// Records an event. Returns false if a backend in the mode blocking-strict has not stored it.
-    pub async fn record(&self, event: AuditEvent) -> bool {
-        metrics::observe_event();
-        let event = Arc::new(event);
+    /// Returns true if every backend writes several events at a time: then it is cheaper to record two at once.
+    pub fn writes_together(&self) -> bool {
+        self.0.iter().all(|backend| backend.writes_together)
+    }
+
+    /// Records events, in order. Returns false if a backend in the mode blocking-strict has not stored one of them.
+    pub async fn record(&self, events: Vec<AuditEvent>) -> bool {
+        let events = counted(events);
         match self.0.as_slice() {
             [] => true,
-            [only] => only.record(event).await,
+            [only] => only.record(events).await,
             several => {
-                let recorded = join_all(several.iter().map(|backend| backend.record(Arc::clone(&event))));
+                let recorded = join_all(several.iter().map(|backend| backend.record(events.clone())));
                 recorded.await.into_iter().all(|is_recorded| is_recorded)
             }
         }
     }
 
-    /// Records an event that no request can wait for: the end of a body that was streamed.
-    pub fn record_unawaited(&self, event: AuditEvent) {
-        metrics::observe_event();
-        let event = Arc::new(event);
+    /// Records events that no request can wait for, such as the end of a body that was streamed.
+    pub fn record_unawaited(&self, events: Vec<AuditEvent>) {
+        let events = counted(events);
         for backend in &self.0 {
-            backend.buffer(Arc::clone(&event));
+            backend.buffer(events.clone());
         }
     }
 
@@ -164,28 +170,35 @@ impl AuditSink {
     }
 }
 
+fn counted(events: Vec<AuditEvent>) -> Vec<Arc<AuditEvent>> {
+    events.iter().for_each(|_| metrics::observe_event());
+    events.into_iter().map(Arc::new).collect()
+}
+
 impl RunningBackend {
-    async fn record(&self, event: Arc<AuditEvent>) -> bool {
+    async fn record(&self, events: Vec<Arc<AuditEvent>>) -> bool {
         if let Mode::Batch(_) = self.mode {
-            self.buffer(event);
+            self.buffer(events);
             return true;
         }
-        let stored = self.auditor.ask(StoreEvent(event)).await.unwrap_or_else(|error| {
-            self.lost(error);
+        let count = events.len();
+        let stored = self.auditor.ask(StoreEvents(events)).await.unwrap_or_else(|error| {
+            self.lost(count, error);
             false
         });
         stored || self.mode == Mode::Blocking
     }
 
-    fn buffer(&self, event: Arc<AuditEvent>) {
-        if let Err(error) = self.auditor.tell(BufferEvent(event)) {
-            self.lost(error.into());
+    fn buffer(&self, events: Vec<Arc<AuditEvent>>) {
+        let count = events.len();
+        if let Err(error) = self.auditor.tell(BufferEvents(events)) {
+            self.lost(count, error.into());
         }
     }
 
-    fn lost(&self, error: AskError) {
-        metrics::observe_lost(BUFFERED, 1);
-        tracing::warn!(plugin = self.plugin, %error, "an audit event is lost");
+    fn lost(&self, events: usize, error: AskError) {
+        metrics::observe_lost(BUFFERED, events);
+        tracing::warn!(plugin = self.plugin, events, %error, "audit events are lost");
     }
 }
 

@@ -99,9 +99,9 @@ fn some() -> AuditEvent {
 fn a_strict_sink_says_that_an_event_is_not_stored_and_a_blocking_one_hides_it() {
     for (mode, expected) in [(Mode::BlockingStrict, false), (Mode::Blocking, true)] {
         run(mode, |sink, recorder, _| async move {
-            assert!(sink.record(some()).await);
+            assert!(sink.record(vec![some()]).await);
             recorder.fail();
-            assert_eq!(sink.record(some()).await, expected);
+            assert_eq!(sink.record(vec![some()]).await, expected);
             assert_eq!(recorder.writes(), [1, 1]);
         });
     }
@@ -111,7 +111,7 @@ fn a_strict_sink_says_that_an_event_is_not_stored_and_a_blocking_one_hides_it() 
 fn a_blocking_sink_waits_until_the_event_is_stored() {
     run(Mode::Blocking, |sink, recorder, _| async move {
         recorder.open.send_replace(false);
-        let mut recorded = std::pin::pin!(sink.record(some()));
+        let mut recorded = std::pin::pin!(sink.record(vec![some()]));
         tokio::select! {
             _ = &mut recorded => panic!("it did not wait"),
             () = recorder.until(&[1]) => {}
@@ -127,15 +127,27 @@ fn a_batch_is_written_when_it_is_large_enough_or_old_enough() {
     let wait = Duration::from_secs(30);
     run(batch(100, 3, wait), |sink, recorder, _| async move {
         for _ in 0..3 {
-            sink.record(some()).await;
+            sink.record(vec![some()]).await;
         }
         recorder.until(&[3]).await;
     });
     run(batch(100, 3, wait), |sink, recorder, clock| async move {
-        sink.record(some()).await;
+        sink.record(vec![some()]).await;
         clock.wait_for_sleep(wait).await;
         clock.advance(wait);
         recorder.until(&[1]).await;
+    });
+}
+
+#[test]
+fn events_that_are_recorded_together_are_written_together_but_for_batches() {
+    run(Mode::Blocking, |sink, recorder, _| async move {
+        assert!(sink.record(vec![some(), some()]).await);
+        assert_eq!(recorder.writes(), [2]);
+    });
+    run(batch(100, 1, Duration::ZERO), |sink, recorder, _| async move {
+        assert!(sink.record(vec![some(), some()]).await);
+        recorder.until(&[1, 1]).await;
     });
 }
 
@@ -144,7 +156,7 @@ fn a_batch_that_is_flushed_does_not_wait() {
     run(
         batch(100, 50, Duration::from_secs(30)),
         |sink, recorder, _| async move {
-            sink.record_unawaited(some());
+            sink.record_unawaited(vec![some()]);
             sink.flush().await;
             assert_eq!(recorder.writes(), [1]);
         },
@@ -155,10 +167,10 @@ fn a_batch_that_is_flushed_does_not_wait() {
 fn events_that_find_the_buffer_full_are_dropped_without_a_wait() {
     run(batch(2, 1, Duration::ZERO), |sink, recorder, _| async move {
         recorder.open.send_replace(false);
-        sink.record(some()).await;
+        sink.record(vec![some()]).await;
         recorder.until(&[1]).await;
         for _ in 0..5 {
-            assert!(sink.record(some()).await);
+            assert!(sink.record(vec![some()]).await);
         }
         recorder.open.send_replace(true);
         sink.flush().await;
@@ -176,7 +188,7 @@ fn writes_are_throttled() {
     });
     run(mode, |sink, recorder, clock| async move {
         for _ in 0..3 {
-            sink.record(some()).await;
+            sink.record(vec![some()]).await;
         }
         recorder.until(&[1, 1]).await;
         clock.wait_for_sleep(Duration::from_millis(500)).await;

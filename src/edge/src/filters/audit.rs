@@ -2,13 +2,15 @@
 //!
 //! Without a policy and a backend nothing is computed. A request that must be recorded and cannot be is refused before
 //! anything is changed in its name, and before anything is shown: a read goes on while its first event is stored, and its
-//! answer waits for that.
+//! answer waits for that. A backend that writes several events at a time gets the first event of a read together with the last,
+//! unless the read takes long.
 
 use std::{
     net::IpAddr,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use actix_http::{HttpMessage as _, Request};
@@ -30,6 +32,8 @@ use crate::{
     status,
 };
 
+/// The longest time for which the first event of a read is held.
+const PROMPT: Duration = Duration::from_millis(100);
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
@@ -51,6 +55,23 @@ pub(crate) async fn begin(state: &ChainState, exchange: &Exchange, request: &Req
     // Set once: the chain passes here once.
     let _ = exchange.audit.set(trail);
     Ok(())
+}
+
+/// Awaits the rest of the chain. What is held of the trail when that has taken long is recorded meanwhile.
+pub(crate) async fn promptly<T>(state: &ChainState, exchange: &Exchange, rest: impl Future<Output = T>) -> T {
+    if state.audit.is_none() {
+        return rest.await;
+    }
+    let mut rest = pin!(rest);
+    tokio::select! {
+        biased;
+        output = &mut rest => return output,
+        () = state.clock.sleep(PROMPT) => {}
+    }
+    if let Some(trail) = exchange.audit.get() {
+        trail.hold_no_longer();
+    }
+    rest.await
 }
 
 /// Records a request whose credentials were refused.
@@ -94,14 +115,20 @@ pub(crate) async fn complete(exchange: &Rc<Exchange>, mut response: HttpResponse
         return response;
     }
     if response.body().size() == BodySize::Stream {
+        trail.hold_no_longer();
+        if !trail.has_begun().await {
+            return not_recorded(exchange);
+        }
         let end = EndOfStream(Rc::clone(exchange));
         return response.map_body(|_, body| BoxBody::new(AuditedBody { body, _end: end }));
     }
+    let with_first = trail.is_held();
     let is_stored = trail
         .record(AuditStage::ResponseComplete, exchange.impersonated.get())
         .await;
     // A policy may leave out the first stage: then this one is all there is of the request.
-    if !is_stored && !trail.is_recorded() && !is_read(exchange) {
+    let is_only = !trail.is_recorded() && !is_read(exchange);
+    if !is_stored && (with_first || is_only) {
         return not_recorded(exchange);
     }
     response

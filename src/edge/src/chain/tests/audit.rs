@@ -1,8 +1,9 @@
 //! Records of requests, and the answers to those that cannot be recorded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use trireme_actors::ActorSystem;
 use trireme_audit::{Audit, AuditBackend, AuditEvent, AuditPolicy, AuditSink, BackendError, Mode, SinkSettings};
 use trireme_auth::BoxFuture;
@@ -12,13 +13,14 @@ use super::{Fixture, request};
 /// Keeps events, or refuses to.
 #[derive(Default)]
 struct Memory {
-    events: Mutex<Vec<Value>>,
+    /// The events of each write.
+    writes: watch::Sender<Vec<Vec<Value>>>,
     refuses: bool,
 }
 
 impl Memory {
     fn events(&self) -> Vec<Value> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.writes.borrow().concat()
     }
 
     /// The stages so far, with the code of each.
@@ -37,19 +39,25 @@ impl AuditBackend for Memory {
     }
 
     fn write(&self, events: Vec<Arc<AuditEvent>>) -> BoxFuture<'static, Result<(), BackendError>> {
-        let mut kept = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        for event in events {
+        let parsed = |event: &Arc<AuditEvent>| {
             let mut written = Vec::new();
             event.write_json(&mut written);
-            kept.push(serde_json::from_slice(&written).expect("events are JSON"));
-        }
+            serde_json::from_slice(&written).expect("events are JSON")
+        };
+        let events = events.iter().map(parsed).collect();
+        self.writes.send_modify(|writes| writes.push(events));
         let refused = self.refuses.then(|| BackendError("no space".to_owned()));
         Box::pin(std::future::ready(refused.map_or(Ok(()), Err)))
     }
 }
 
-/// A chain that records by these rules.
+/// A chain that records by these rules, event by event.
 fn audited(rules: &Value, mode: Mode, refuses: bool) -> (Fixture, Arc<Memory>, ActorSystem) {
+    audited_in_groups(rules, mode, refuses, 1)
+}
+
+/// A chain that records by these rules, so much at a time.
+fn audited_in_groups(rules: &Value, mode: Mode, refuses: bool, group: usize) -> (Fixture, Arc<Memory>, ActorSystem) {
     let policy = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules});
     let policy = AuditPolicy::parse(policy.to_string().as_bytes()).expect("it is a policy");
     let memory = Arc::new(Memory {
@@ -61,7 +69,7 @@ fn audited(rules: &Value, mode: Mode, refuses: bool) -> (Fixture, Arc<Memory>, A
     let settings = SinkSettings {
         mode,
         truncate: None,
-        group: 1,
+        group,
         concurrency: 1,
     };
     sink.add(&system, Arc::clone(&memory) as Arc<dyn AuditBackend>, settings)
@@ -145,4 +153,47 @@ async fn what_cannot_be_recorded_is_refused_if_the_sink_is_strict_and_done_if_no
             assert_eq!(memory.stages(), ["RequestReceived"], "nothing was done");
         }
     }
+}
+
+#[actix_web::test]
+async fn a_backend_that_takes_several_events_gets_both_of_a_read_at_once() {
+    let (fixture, memory, _system) = audited_in_groups(&everything(), Mode::Blocking, false, 100);
+    assert_eq!(fixture.get("/version", Some("admin")).await.code, 200);
+    assert_eq!(memory.stages(), ["RequestReceived", "ResponseComplete 200"]);
+    assert_eq!(memory.writes.borrow().len(), 1);
+    let posted = request("/version", Some("admin")).method(actix_web::http::Method::POST);
+    fixture.send(posted).await;
+    assert_eq!(
+        memory.writes.borrow().len(),
+        3,
+        "nothing is changed before its first event is stored"
+    );
+
+    let (fixture, memory, _system) = audited_in_groups(&everything(), Mode::BlockingStrict, true, 100);
+    assert_eq!(fixture.get("/version", Some("admin")).await.code, 500);
+    assert_eq!(memory.writes.borrow().len(), 1);
+}
+
+#[actix_web::test]
+async fn the_first_event_of_a_read_that_takes_long_or_is_given_up_is_recorded_by_itself() {
+    let (fixture, memory, _system) = audited_in_groups(&everything(), Mode::Blocking, false, 100);
+    let mut written = memory.writes.subscribe();
+    let mut first_is_written = async |reads: usize| {
+        let written = written.wait_for(|writes| writes.len() == reads).await;
+        drop(written.expect("the backend lives"));
+        assert_eq!(memory.stages(), vec!["RequestReceived"; reads]);
+    };
+    tokio::select! {
+        _ = fixture.get("/never", Some("admin")) => panic!("it is never answered"),
+        () = async {
+            fixture.clock.elapse(Duration::from_millis(100)).await;
+            first_is_written(1).await;
+        } => {}
+    }
+    tokio::select! {
+        biased;
+        _ = fixture.get("/never", Some("admin")) => panic!("it is never answered"),
+        () = fixture.clock.wait_for_sleep(Duration::from_millis(100)) => {}
+    }
+    first_is_written(2).await;
 }
