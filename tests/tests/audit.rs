@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use trireme_tests::audit_receiver::AuditReceiver;
 use trireme_tests::group::until;
 use trireme_tests::http::Request;
+use trireme_tests::receiver::Receiver;
 use trireme_tests::server::USER_TOKEN;
 use trireme_tests::{Server, StoreChoice};
 
@@ -20,6 +21,7 @@ const BRIEF_BACKOFF: &str = "--audit-webhook-initial-backoff=20ms";
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
+- {level: Metadata, namespaces: [kube-public], resources: [{group: '', resources: [configmaps]}]}
 - {level: Request, resources: [{group: '', resources: [configmaps]}]}
 - {level: None}
 ";
@@ -254,4 +256,46 @@ fn the_constraint_of_an_impersonation_is_recorded() {
     assert_eq!(event["impersonatedUser"]["username"], "jane");
     let expected = json!({"impersonationConstraint": "impersonate:user-info"});
     assert_eq!(event["authenticationMetadata"], expected);
+}
+
+#[test]
+fn what_a_webhook_changes_is_shown_by_events_that_show_objects_and_no_others() {
+    let patch = json!([{"op": "add", "path": "/data", "value": {"added": "secret"}}]);
+    let script = vec![json!({"path": "/change", "review": {"allowed": true, "patch": patch}})];
+    let hooks = Receiver::start(script, "default", None).expect("a port");
+    let audited = start("blocking", &[]);
+    let client = audited.server.client();
+    let webhook = json!({
+        "metadata": {"name": "change"},
+        "webhooks": [{
+            "name": "change.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": format!("https://127.0.0.1:{}/change", hooks.port()), "caBundle": hooks.ca_bundle()},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+        }],
+    });
+    let webhooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    assert_eq!(client.json("POST", webhooks, &webhook).expect("an answer").code, 201);
+    let create = |namespace: &str| {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let object = json!({"metadata": {"generateName": "changed-"}});
+        let made = client.json("POST", &path, &object).expect("an answer");
+        assert_eq!(made.code, 201, "{}", made.text());
+        audited.receiver.events().pop().expect("it is recorded")["annotations"].clone()
+    };
+    let mutation = "mutation.webhook.admission.k8s.io/round_0_index_0";
+    until("the webhook is asked", PATIENCE, || {
+        !create("default")[mutation].is_null()
+    });
+
+    let by = "\"configuration\":\"change\",\"webhook\":\"change.example.com\"";
+    let patch_key = "patch.webhook.admission.k8s.io/round_0_index_0";
+    let shown = create("default");
+    assert_eq!(shown[mutation], format!("{{{by},\"mutated\":true}}"));
+    assert_eq!(
+        shown[patch_key],
+        format!("{{{by},\"patch\":{patch},\"patchType\":\"JSONPatch\"}}")
+    );
+    let hidden = create("kube-public");
+    assert_eq!(hidden[mutation], format!("{{{by},\"mutated\":true}}"));
+    assert_eq!(hidden[patch_key], Value::Null);
 }

@@ -118,6 +118,11 @@ impl Attributes {
         self.request.target.audit.annotate(key, value);
     }
 
+    /// Adds an annotation that shows a part of the object to the audit events, if they show objects.
+    pub fn annotate_body(&self, key: impl Into<String>, value: impl FnOnce() -> String) {
+        self.request.target.audit.annotate_body(key, value);
+    }
+
     /// Takes the notes.
     pub fn take_record(&mut self) -> WriteRecord {
         std::mem::take(self.record.get_mut().unwrap_or_else(PoisonError::into_inner))

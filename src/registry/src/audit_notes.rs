@@ -81,6 +81,13 @@ impl AuditNotes {
         self.noting(|noted| noted.annotations.insert(key.into(), value.into()));
     }
 
+    /// Adds an annotation that shows a part of a body: only to events that show bodies.
+    pub fn annotate_body(&self, key: impl Into<String>, value: impl FnOnce() -> String) {
+        if self.are_kept() {
+            self.annotate(key, value());
+        }
+    }
+
     /// All that was noted so far.
     pub fn noted(&self) -> AuditNoted {
         let mut all = AuditNoted::default();
@@ -119,7 +126,9 @@ mod tests {
             let notes = AuditNotes::begin(keeps);
             notes.clone().note_object(&object);
             notes.clone().annotate("k", "v");
+            notes.clone().annotate_body("body", || "b".to_owned());
             let noted = notes.noted();
+            assert_eq!(noted.annotations.contains_key("body"), keeps);
             assert_eq!(noted.object, expected);
             assert_eq!((noted.name.as_str(), noted.resource_version.as_str()), ("n", "7"));
             assert_eq!(noted.annotations["k"], "v");

@@ -112,11 +112,10 @@ impl MutatingWebhooks {
         let Some(PatchedObject { object, patch, .. }) = asked else {
             return Ok(true);
         };
-        let patch = json::compact(&String::from_utf8_lossy(&patch));
-        attributes.annotate(
-            format!("patch.webhook.admission.k8s.io/{place}"),
-            annotation(webhook, &format!("\"patch\":{patch},\"patchType\":\"JSONPatch\"")),
-        );
+        attributes.annotate_body(format!("patch.webhook.admission.k8s.io/{place}"), || {
+            let patch = json::compact(&String::from_utf8_lossy(&patch));
+            annotation(webhook, &format!("\"patch\":{patch},\"patchType\":\"JSONPatch\""))
+        });
         let version = matched.resource.group_version();
         attributes.change_object(&version, object).await?;
         if is_changed {

@@ -201,7 +201,9 @@ fn a_key_that_is_due_while_every_worker_is_busy_keeps_no_processor_busy() {
             LeaseWatch::new(held),
             BusyWorker { looked, turns },
         );
-        seen.wait_for(|looked| looked.contains(&"endless")).await.expect("it runs");
+        seen.wait_for(|looked| looked.contains(&"endless"))
+            .await
+            .expect("it runs");
 
         kit.clock.advance(SOON);
         let bound = *gone_round.borrow() + 1_000;
