@@ -3,6 +3,8 @@
 //! Recording by name would look every series up in the recorder once per request, so each worker keeps the handles of
 //! the series it has used. Labels are bounded: resources are named only if they exist.
 
+pub(crate) mod access;
+
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 
 use actix_web::http::{Method, StatusCode};
@@ -45,7 +47,7 @@ const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
 /// # Errors
 /// If the exporter does not take them.
 pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
-    builder
+    access::configure(builder)?
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &DURATION_BUCKETS)?
         .set_buckets_for_metric(
             Matcher::Full(SLI_DURATION.to_owned()),

@@ -30,6 +30,7 @@ use crate::{
     watch_counts::WatchCounts,
 };
 
+mod access_metrics;
 mod audit;
 mod slow_requests;
 
