@@ -95,6 +95,13 @@ fn session(client: &Client) {
     };
     client.send(&watch_list).expect("an answer");
     client.with_token(USER_TOKEN).get(configmaps).expect("an answer");
+    let as_another = Request {
+        method: "GET",
+        path: configmaps,
+        headers: &[("Impersonate-User".to_owned(), "jane".to_owned())],
+        ..Request::default()
+    };
+    client.send(&as_another).expect("an answer");
     send("DELETE", &format!("{configmaps}/a"), Value::Null, json);
 }
 

@@ -12,6 +12,11 @@ use trireme_auth::Decision;
 
 const AUTHENTICATION_DURATION: &str = "authentication_duration_seconds";
 const AUTHORIZATION_DURATION: &str = "authorization_duration_seconds";
+/// Recorded by the impersonator: attempts, and the questions that they ask of the authorizer.
+pub(super) const IMPERSONATION_DURATIONS: [&str; 2] = [
+    "apiserver_impersonation_attempts_duration_seconds",
+    "apiserver_impersonation_authorization_attempts_duration_seconds",
+];
 const FILTER_DURATION: &str = "apiserver_request_filter_duration_seconds";
 
 /// Powers of two from a millisecond on, as kube-apiserver has them for attempts of all kinds.
@@ -34,10 +39,12 @@ const NAMED_USERS: [&str; 5] = [
 const UNNAMED_USERS: [&str; 2] = ["email_id", "other"];
 
 pub(super) fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
-    builder
-        .set_buckets_for_metric(Matcher::Full(AUTHENTICATION_DURATION.to_owned()), &ATTEMPT_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full(AUTHORIZATION_DURATION.to_owned()), &ATTEMPT_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full(FILTER_DURATION.to_owned()), &FILTER_BUCKETS)
+    let attempts = [AUTHENTICATION_DURATION, AUTHORIZATION_DURATION];
+    let mut builder = builder.set_buckets_for_metric(Matcher::Full(FILTER_DURATION.to_owned()), &FILTER_BUCKETS)?;
+    for name in attempts.into_iter().chain(IMPERSONATION_DURATIONS) {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &ATTEMPT_BUCKETS)?;
+    }
+    Ok(builder)
 }
 
 /// A filter whose time is measured.

@@ -60,6 +60,9 @@ fn histograms_have_the_buckets_of_kube_apiserver() {
         access::record_authorization(&Decision::Allow(String::new()), Duration::ZERO);
         record_field_validation(&Query::parse(None).expect("a query"), Duration::ZERO);
         record_pod(Verb::Create, 0);
+        for name in access::IMPERSONATION_DURATIONS {
+            histogram!(name).record(0.0);
+        }
         let _ = CertificateAuthenticator::new(ManualClock::new().into());
         watch_pods().record_events(&["x".into()], 0);
         watch_pods().record_initial_events(&info("/api/v1/pods", "watch=1"), Duration::ZERO);
@@ -75,6 +78,8 @@ fn histograms_have_the_buckets_of_kube_apiserver() {
         "authentication_duration_seconds",
         "authorization_duration_seconds",
         "apiserver_request_filter_duration_seconds",
+        "apiserver_impersonation_attempts_duration_seconds",
+        "apiserver_impersonation_authorization_attempts_duration_seconds",
         "field_validation_request_duration_seconds",
         "apiserver_request_body_size_bytes",
         "apiserver_client_certificate_expiration_seconds",
