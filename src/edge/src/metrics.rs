@@ -32,6 +32,8 @@ const FIELD_VALIDATION_DURATION: &str = "field_validation_request_duration_secon
 const SIZE: &str = "apiserver_response_sizes";
 /// Recorded by the authenticator of certificates.
 const CERTIFICATE_EXPIRATION: &str = "apiserver_client_certificate_expiration_seconds";
+/// Recorded by the webhook for tokens.
+const TOKEN_CACHE_DURATION: &str = "authentication_token_cache_request_duration_seconds";
 const ESTIMATED_SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
 const WATCH_COUNTS: &str = "apiserver_flowcontrol_watch_count_samples";
 /// The times that requests wait for their seats and keep them.
@@ -61,6 +63,8 @@ const CERTIFICATE_EXPIRATION_BUCKETS: [f64; 14] = [
     15_552_000.0,
     31_104_000.0,
 ];
+/// Those that Prometheus has by default.
+const TOKEN_CACHE_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const FLOW_SECONDS_BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const SEAT_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
@@ -96,6 +100,7 @@ pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildE
             Matcher::Full(CERTIFICATE_EXPIRATION.to_owned()),
             &CERTIFICATE_EXPIRATION_BUCKETS,
         )?
+        .set_buckets_for_metric(Matcher::Full(TOKEN_CACHE_DURATION.to_owned()), &TOKEN_CACHE_BUCKETS)?
         .set_buckets_for_metric(Matcher::Prefix(FLOW_SECONDS.to_owned()), &FLOW_SECONDS_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(ESTIMATED_SEATS.to_owned()), &SEAT_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(WATCH_COUNTS.to_owned()), &WATCH_COUNT_BUCKETS)

@@ -60,7 +60,10 @@ fn histograms_have_the_buckets_of_kube_apiserver() {
         access::record_authorization(&Decision::Allow(String::new()), Duration::ZERO);
         record_field_validation(&Query::parse(None).expect("a query"), Duration::ZERO);
         record_pod(Verb::Create, 0);
-        for name in access::IMPERSONATION_DURATIONS {
+        for name in access::IMPERSONATION_DURATIONS
+            .into_iter()
+            .chain([TOKEN_CACHE_DURATION])
+        {
             histogram!(name).record(0.0);
         }
         let _ = CertificateAuthenticator::new(ManualClock::new().into());
@@ -76,6 +79,7 @@ fn histograms_have_the_buckets_of_kube_apiserver() {
         serde_json::from_str(include_str!("../../../../tests/reference/metrics/names.json")).expect("JSON");
     for name in [
         "authentication_duration_seconds",
+        "authentication_token_cache_request_duration_seconds",
         "authorization_duration_seconds",
         "apiserver_request_filter_duration_seconds",
         "apiserver_impersonation_attempts_duration_seconds",
