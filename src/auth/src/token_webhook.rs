@@ -4,6 +4,8 @@
 //! Its verdict on a token, good or bad, is cached for `--authentication-token-webhook-cache-ttl`; errors are not.
 //! Requests with the same token at the same time share one call. Promise: tokens are remembered as hashes only.
 
+mod metrics;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -20,6 +22,7 @@ use trireme_actors::Clock;
 use trireme_machinery::expiring_cache::ExpiringCache;
 use trireme_registry::request::UserInfo;
 
+use self::metrics::TokenCacheMetrics;
 use crate::{
     authenticator::BoxFuture,
     token::{TokenAuthenticator, TokenError, TokenHolder, common_audiences},
@@ -71,6 +74,7 @@ pub struct WebhookTokens {
     remembered: Arc<ExpiringCache<QuestionHash, TokenVerdict>>,
     /// The calls under way. No request waits for one whose future is gone.
     asking: Mutex<HashMap<QuestionHash, WeakShared<BoxFuture<'static, TokenVerdict>>>>,
+    metrics: TokenCacheMetrics,
 }
 
 impl WebhookTokens {
@@ -83,6 +87,7 @@ impl WebhookTokens {
             clock,
             remembered: Arc::new(ExpiringCache::new(MOST_REMEMBERED)),
             asking: Mutex::default(),
+            metrics: TokenCacheMetrics::new(),
         }
     }
 
@@ -111,13 +116,19 @@ impl WebhookTokens {
         let (webhook, clock, ttl) = (self.webhook.clone(), self.clock.clone(), self.settings.cache_ttl);
         let (own, wanted) = (self.audiences.clone(), audiences.to_vec());
         let remembered = Arc::clone(&self.remembered);
+        let fetches = self.metrics.fetches.clone();
         Box::pin(async move {
-            let reviewed = webhook.review(&review, REQUEST_TIMEOUT).await.map_err(|why| {
-                tracing::error!(%why, "the webhook for tokens does not answer");
-                TokenError::Failed(why)
-            })?;
-            let answer = judge(&reviewed["status"], &own, &wanted);
-            if matches!(answer, Ok(_) | Err(TokenError::Unknown)) && !ttl.is_zero() {
+            let fetch = fetches.begin();
+            let answer = match webhook.review(&review, REQUEST_TIMEOUT).await {
+                Ok(reviewed) => judge(&reviewed["status"], &own, &wanted),
+                Err(why) => {
+                    tracing::error!(%why, "the webhook for tokens does not answer");
+                    Err(TokenError::Failed(why))
+                }
+            };
+            let has_verdict = matches!(answer, Ok(_) | Err(TokenError::Unknown));
+            fetch.end(has_verdict);
+            if has_verdict && !ttl.is_zero() {
                 let now = clock.now();
                 remembered.insert(fingerprint, answer.clone(), now, now + ttl);
             }
@@ -128,11 +139,19 @@ impl WebhookTokens {
 
 impl TokenAuthenticator for WebhookTokens {
     fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, TokenVerdict> {
+        let begun = self.clock.now();
         let fingerprint = fingerprint(token, audiences);
-        if let Some(answer) = self.remembered.find(&fingerprint, self.clock.now()) {
+        if let Some(answer) = self.remembered.find(&fingerprint, begun) {
+            let took = self.clock.now().saturating_duration_since(begun);
+            self.metrics.record_hit(took);
             return Box::pin(std::future::ready(answer));
         }
-        Box::pin(self.ask(fingerprint, token, audiences))
+        let asked = self.ask(fingerprint, token, audiences);
+        let blocked = self.metrics.wait(&self.clock, begun);
+        Box::pin(async move {
+            let _blocked = blocked;
+            asked.await
+        })
     }
 }
 
@@ -181,6 +200,13 @@ fn fingerprint(token: &str, audiences: &[String]) -> QuestionHash {
 
 #[cfg(test)]
 mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use trireme_actors::{
+        testkit::{TestKit, run},
+        topology::Topology,
+    };
+    use trireme_http::client::{Client, ClientSettings, RemoteServer, TlsOptions};
+
     use super::*;
 
     fn list(texts: &[&str]) -> Vec<String> {
@@ -218,5 +244,63 @@ mod tests {
         assert_ne!(of("ab", &["c"]), of("a", &["bc"]));
         assert_ne!(of("a", &["b", "c"]), of("a", &["bc"]));
         assert_eq!(of("a", &["b"]), of("a", &["b"]));
+    }
+
+    /// Those of a webhook that nothing listens at, which is asked once.
+    fn unanswered(kit: &TestKit) -> WebhookTokens {
+        let clock = Clock::from(kit.clock.clone());
+        let tasks = kit.system.tasks().clone();
+        let client = Client::new("test", ClientSettings::default(), clock.clone(), tasks);
+        let server = RemoteServer::new("https://127.0.0.1:1", &TlsOptions::default(), None).expect("a URL");
+        let settings = TokenWebhookSettings {
+            version: TokenReviewVersion::V1,
+            cache_ttl: Duration::from_secs(60),
+        };
+        let webhook = ReviewWebhook::new(server, client, clock.clone()).with_first_wait(Duration::ZERO);
+        WebhookTokens::new(webhook, settings, list(&["api"]), clock)
+    }
+
+    #[test]
+    fn requests_are_counted_by_whether_the_verdict_is_remembered() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let check = |expected: &[&str]| {
+            let page = recorder.handle().render();
+            for expected in expected {
+                let expected = format!("authentication_token_cache_{expected}");
+                assert!(
+                    page.lines().any(|line| line == expected),
+                    "{expected} is not in\n{page}"
+                );
+            }
+        };
+        run(Topology::trireme(), async |kit| {
+            let tokens = ::metrics::with_local_recorder(&recorder, || unanswered(&kit));
+            let (now, verdict) = (tokens.clock.now(), Err(TokenError::Unknown));
+            let later = now + Duration::from_secs(60);
+            tokens
+                .remembered
+                .insert(fingerprint("known", &[]), verdict.clone(), now, later);
+            assert_eq!(tokens.holder("known", &[]).await, verdict);
+            let waiting = tokens.holder("new", &[]);
+            check(&[
+                r#"request_total{status="hit"} 1"#,
+                r#"request_total{status="miss"} 0"#,
+                r#"active_fetch_count{status="blocked"} 1"#,
+            ]);
+            kit.clock.advance(Duration::from_secs(2));
+            assert!(matches!(waiting.await, Err(TokenError::Failed(_))));
+            drop(tokens.metrics.fetches.clone().begin());
+            tokens.metrics.fetches.clone().begin().end(true);
+            let _under_way = tokens.metrics.fetches.clone().begin();
+            check(&[
+                r#"request_total{status="hit"} 1"#,
+                r#"request_total{status="miss"} 1"#,
+                r#"request_duration_seconds_sum{status="miss"} 2"#,
+                r#"active_fetch_count{status="blocked"} 0"#,
+                r#"active_fetch_count{status="in_flight"} 1"#,
+                r#"fetch_total{status="error"} 1"#,
+                r#"fetch_total{status="ok"} 1"#,
+            ]);
+        });
     }
 }

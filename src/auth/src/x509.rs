@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use metrics::{Histogram, histogram};
 use trireme_actors::Clock;
 use trireme_registry::request::UserInfo;
 
@@ -17,19 +18,31 @@ pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 
 /// Authenticates by client certificates, on which the TLS layer has passed its judgement.
 #[derive(Debug, Clone)]
-pub struct CertificateAuthenticator(Clock);
+pub struct CertificateAuthenticator {
+    clock: Clock,
+    /// Of the certificates that requests show and that a CA stands for: the seconds until they expire, negative after that.
+    remaining: Histogram,
+}
 
 impl CertificateAuthenticator {
     /// Certificates are held against this clock at every request, as a connection may outlive its certificate.
     pub fn new(clock: Clock) -> Self {
-        Self(clock)
+        Self {
+            clock,
+            remaining: histogram!("apiserver_client_certificate_expiration_seconds"),
+        }
     }
 
     fn user(&self, identity: &CertificateIdentity) -> Result<Option<UserInfo>, Rejected> {
+        let remaining = match identity.not_after.duration_since(self.clock.wall()) {
+            Ok(left) => left.as_secs_f64(),
+            Err(expired) => -expired.duration().as_secs_f64(),
+        };
+        self.remaining.record(remaining);
         if identity.common_name.is_empty() {
             return Ok(None);
         }
-        if self.0.wall() > identity.not_after {
+        if remaining < 0.0 {
             return Err(Rejected("the client certificate has expired"));
         }
         Ok(Some(UserInfo {
@@ -60,6 +73,7 @@ impl Authenticator for CertificateAuthenticator {
 mod tests {
     use std::time::Duration;
 
+    use metrics_exporter_prometheus::PrometheusBuilder;
     use rcgen::{CertificateParams, DnType, KeyPair};
     use trireme_actors::ManualClock;
 
@@ -131,5 +145,25 @@ mod tests {
         assert!(authenticator.user(&identity).is_ok());
         clock.advance(Duration::from_secs(5 * 366 * 86_400));
         assert!(authenticator.user(&identity).is_err());
+    }
+
+    #[test]
+    fn the_time_that_is_left_of_certificates_is_recorded() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let clock = ManualClock::new();
+        let authenticator =
+            metrics::with_local_recorder(&recorder, || CertificateAuthenticator::new(clock.clone().into()));
+        let mut identity = identity("admin", &[]);
+        identity.not_after = trireme_actors::Clock::from(clock.clone()).wall() + Duration::from_secs(60);
+        let sum = |expected: &str| {
+            let _ = authenticator.user(&identity);
+            let page = recorder.handle().render();
+            let sum = format!("apiserver_client_certificate_expiration_seconds_sum {expected}\n");
+            assert!(page.contains(&sum), "{page}");
+        };
+        sum("60");
+        clock.advance(Duration::from_secs(90));
+        // Sixty, and minus thirty.
+        sum("30");
     }
 }

@@ -12,6 +12,7 @@ use trireme_machinery::{ApiError, Reason, go_text::quote};
 use crate::{
     api::Api,
     exchange::{Exchange, header_text},
+    metrics::bodies::record_body,
 };
 
 /// The largest body that is taken.
@@ -30,14 +31,16 @@ pub(crate) async fn read(
 ) -> Result<Bytes, ApiError> {
     check_encoding(request)?;
     let whole = read_whole(request, payload);
-    match exchange.deadline.get() {
+    let read = match exchange.deadline.get() {
         None => whole.await,
         // The deadline of the whole request is the same moment. This one is looked at first, and knows who was slow.
         Some(deadline) => {
             let read = api.clock.timeout_at(deadline, whole).await;
             read.unwrap_or_else(|| Err(too_slow()))
         }
-    }
+    }?;
+    record_body(exchange, read.len());
+    Ok(read)
 }
 
 /// kube-apiserver ignores the header and fails to read what is compressed; this says what is wrong.

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use actix_http::{HttpMessage, Request};
 use actix_service::Service;
 use actix_web::{HttpResponse, body::BoxBody, dev::ServiceResponse, http::header::HeaderValue};
-use trireme_flow::Seat;
+use trireme_flow::{Limiter, Seat};
 use trireme_machinery::ApiError;
-use trireme_registry::trace::{TraceStep, waited};
+use trireme_registry::trace::TraceStep;
 
 use crate::{
     exchange::Exchange,
@@ -15,6 +15,7 @@ use crate::{
         audit, audit_id, authentication, authorization, browsers, cache_control, date, deadline, goaway, impersonation,
         latency, limiter, open_limit, panic_recovery, request_info, retry_after, timeout, warnings,
     },
+    metrics::access::{self, Filter},
     request_span, respond,
     state::ChainState,
     status::{self, ErrorStyle},
@@ -81,22 +82,24 @@ where
         if let Some(answer) = browsers::preflight(&request, allowed_origin) {
             return Ok((answer, None));
         }
-        let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &mut request)).await;
-        if let Err(error) = authenticated {
+        if let Err(error) = authentication::authenticate(state, exchange, &mut request).await {
             audit::record_unauthenticated(state, exchange, &request, &error).await;
             return open_limit::admit_unknown(state, exchange, error).map(|response| (response, None));
         }
-        exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
+        exchange.pass_at_lap(TraceStep::Authenticated);
         // Who asks decides whether the trace that the request names is believed.
         request_span::begin(state, exchange, &request);
         // By the rules for the authenticated user, whichever user is impersonated.
         if let Err(refusal) = audit::begin(state, exchange, &request).await {
             return Ok((refusal, None));
         }
+        exchange.pass_filter(&state.clock, Filter::Audit, state.audit.is_some());
         // The user who wants to impersonate is known, and nothing has been done in either name.
         if let Err(error) = impersonation::impersonate(state, exchange, &mut request).await {
             return Ok((respond::refused(exchange, error), None));
         }
+        let impersonates = exchange.impersonated.get().is_some();
+        exchange.pass_filter(&state.clock, Filter::Impersonation, impersonates);
         // Whose connection it is, is known with its first user.
         if let Some(refusal) = open_limit::admit_connection(state, exchange) {
             return Ok((refusal, None));
@@ -105,11 +108,15 @@ where
         let Ok(seat) = limiter::seat(state, exchange).await else {
             return Ok((limiter::too_many(state, exchange), None));
         };
-        exchange.trace.pass_if_waited(TraceStep::Seated, false);
+        let took = exchange.lap(&state.clock);
+        if matches!(state.limiter, Limiter::PriorityAndFairness(_)) {
+            access::record_filter(Filter::PriorityAndFairness, took);
+        }
+        exchange.pass_at_lap(TraceStep::Seated);
         if let Err(refusal) = authorization::authorize(state, exchange, &request).await {
             return Ok((refusal, None));
         }
-        exchange.trace.pass(TraceStep::Authorized);
+        exchange.pass_at_lap(TraceStep::Authorized);
         // What is refused anyway takes no place.
         open_limit::admit_watch(state, exchange)?;
         exchange.seat.set(seat);

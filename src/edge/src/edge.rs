@@ -63,7 +63,7 @@ impl Edge {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
             audit: rooms.audit,
-            impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
+            impersonator: Impersonator::new(Arc::clone(&rooms.authorizer), rooms.clock.clone()),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
             watches: WatchCounts::default(),

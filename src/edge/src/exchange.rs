@@ -16,19 +16,30 @@ use actix_web::{
     http::{Method, Version},
 };
 use serde_json::Value;
+use trireme_actors::Clock;
 use trireme_audit::AuditId;
 use trireme_auth::Impersonated;
 use trireme_flow::{Flow, Seat};
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::{
-    PublishedSurface, ResourceDefinition, audit_notes::AuditNotes, request::UserInfo, trace::Trace,
+    PublishedSurface, ResourceDefinition,
+    audit_notes::AuditNotes,
+    request::UserInfo,
+    trace::{Trace, TraceStep},
     webhook_latency::WebhookLatency,
 };
 
 use crate::{
-    audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle,
-    user_counts::UserPlace, watch_counts::CountedWatch,
+    audit_trail::AuditTrail,
+    metrics::access::{self, Filter},
+    negotiation,
+    query::Query,
+    request_info::RequestInfo,
+    spans,
+    status::ErrorStyle,
+    user_counts::UserPlace,
+    watch_counts::CountedWatch,
 };
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
@@ -37,6 +48,8 @@ pub(crate) struct Exchange {
     pub(crate) audit_id: AuditId,
     /// The time at which it was received.
     pub(crate) received: Instant,
+    /// The time at which it passed the last filter that is timed; at first that at which it was received.
+    pub(crate) last_lap: Cell<Instant>,
     /// The method.
     pub(crate) method: Method,
     /// Of HTTP.
@@ -98,6 +111,24 @@ impl Exchange {
     /// The same without a copy.
     pub(crate) fn acting_user(&self) -> Option<&UserInfo> {
         self.impersonated.get().map(|acting| &acting.user).or(self.user.get())
+    }
+
+    /// The time since it passed the last filter that is timed; it passes another one now.
+    pub(crate) fn lap(&self, clock: &Clock) -> Duration {
+        let now = clock.now();
+        now.saturating_duration_since(self.last_lap.replace(now))
+    }
+
+    /// Records that it passes a filter now. One that had nothing to do took no time, which saves a look at the clock.
+    pub(crate) fn pass_filter(&self, clock: &Clock, filter: Filter, has_worked: bool) {
+        let took = if has_worked { self.lap(clock) } else { Duration::ZERO };
+        access::record_filter(filter, took);
+    }
+
+    /// Notes a step that was done at the end of the last filter that is timed.
+    pub(crate) fn pass_at_lap(&self, step: TraceStep) {
+        let at = self.last_lap.get().saturating_duration_since(self.received);
+        self.trace.pass_at(step, at);
     }
 
     /// Names the resource of a request that ends before it is routed, if it is served.

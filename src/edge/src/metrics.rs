@@ -3,20 +3,37 @@
 //! Recording by name would look every series up in the recorder once per request, so each worker keeps the handles of
 //! the series it has used. Labels are bounded: resources are named only if they exist.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
+pub(crate) mod access;
+pub(crate) mod bodies;
+pub(crate) mod watches;
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use actix_web::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use trireme_flow::RequestKind;
 use trireme_machinery::GroupVersion;
 use trireme_registry::{ResourceDefinition, SubresourceDefinition};
 
-use crate::{exchange::Exchange, request_info::RequestInfo, state::ChainState};
+use crate::{exchange::Exchange, query::Query, request_info::RequestInfo, state::ChainState};
 
 const DURATION: &str = "apiserver_request_duration_seconds";
 /// The duration without webhooks and queues: what the server itself is answerable for.
 const SLI_DURATION: &str = "apiserver_request_sli_duration_seconds";
+/// By the value of `fieldValidation`. kube-apiserver has the series and never records anything in them.
+const FIELD_VALIDATION_DURATION: &str = "field_validation_request_duration_seconds";
 const SIZE: &str = "apiserver_response_sizes";
+/// Recorded by the authenticator of certificates.
+const CERTIFICATE_EXPIRATION: &str = "apiserver_client_certificate_expiration_seconds";
+/// Recorded by the webhook for tokens.
+const TOKEN_CACHE_DURATION: &str = "authentication_token_cache_request_duration_seconds";
 const ESTIMATED_SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
 const WATCH_COUNTS: &str = "apiserver_flowcontrol_watch_count_samples";
 /// The times that requests wait for their seats and keep them.
@@ -26,12 +43,34 @@ const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
-/// That of the SLI has no buckets below 50 ms.
+/// Those of the SLI and of field validation have no buckets below 50 ms.
 const FIRST_SLI_BUCKET: usize = 2;
 const SIZE_BUCKETS: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// From half an hour to a year.
+const CERTIFICATE_EXPIRATION_BUCKETS: [f64; 14] = [
+    0.0,
+    1800.0,
+    3600.0,
+    7200.0,
+    21600.0,
+    43200.0,
+    86400.0,
+    172_800.0,
+    345_600.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+];
+/// Those that Prometheus has by default.
+const TOKEN_CACHE_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const FLOW_SECONDS_BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const SEAT_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
+
+/// The labels of field validation; the last is that of all other values.
+const FIELD_VALIDATION: [&str; 5] = ["", "Ignore", "Warn", "Strict", "invalid"];
 
 /// The subresources whose requests are reported as connections, whatever their method.
 const CONNECTIONS: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
@@ -45,13 +84,23 @@ const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
 /// # Errors
 /// If the exporter does not take them.
 pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
+    let builder = bodies::configure(watches::configure(access::configure(builder)?)?)?;
     builder
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &DURATION_BUCKETS)?
         .set_buckets_for_metric(
             Matcher::Full(SLI_DURATION.to_owned()),
             &DURATION_BUCKETS[FIRST_SLI_BUCKET..],
         )?
+        .set_buckets_for_metric(
+            Matcher::Full(FIELD_VALIDATION_DURATION.to_owned()),
+            &DURATION_BUCKETS[FIRST_SLI_BUCKET..],
+        )?
         .set_buckets_for_metric(Matcher::Full(SIZE.to_owned()), &SIZE_BUCKETS)?
+        .set_buckets_for_metric(
+            Matcher::Full(CERTIFICATE_EXPIRATION.to_owned()),
+            &CERTIFICATE_EXPIRATION_BUCKETS,
+        )?
+        .set_buckets_for_metric(Matcher::Full(TOKEN_CACHE_DURATION.to_owned()), &TOKEN_CACHE_BUCKETS)?
         .set_buckets_for_metric(Matcher::Prefix(FLOW_SECONDS.to_owned()), &FLOW_SECONDS_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(ESTIMATED_SEATS.to_owned()), &SEAT_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full(WATCH_COUNTS.to_owned()), &WATCH_COUNT_BUCKETS)
@@ -80,6 +129,8 @@ struct Meters {
 
 thread_local! {
     static METERS: RefCell<HashMap<Series, Rc<Meters>>> = RefCell::default();
+    static FIELD_VALIDATIONS: [OnceCell<Histogram>; FIELD_VALIDATION.len()] =
+        const { [const { OnceCell::new() }; _] };
     static TERMINATIONS: RefCell<HashMap<Series, Counter>> = RefCell::default();
 }
 
@@ -118,6 +169,7 @@ pub(crate) fn record(exchange: &Exchange, status: StatusCode, bytes: u64, took: 
     });
     meters.requests.increment(1);
     meters.duration.record(took.as_secs_f64());
+    record_field_validation(&exchange.query, took);
     if let Some(sli_duration) = &meters.sli_duration {
         let elsewhere = exchange.webhooks.mutating() + exchange.webhooks.validating() + exchange.queue_wait.get();
         sli_duration.record(took.saturating_sub(elsewhere).as_secs_f64());
@@ -126,6 +178,20 @@ pub(crate) fn record(exchange: &Exchange, status: StatusCode, bytes: u64, took: 
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         meters.sizes.record(bytes as f64);
     }
+}
+
+fn record_field_validation(query: &Query, took: Duration) {
+    let mut values = query.all("fieldValidation");
+    let value = values.next().unwrap_or_default();
+    let known = FIELD_VALIDATION.iter().position(|known| *known == value);
+    let index = match known {
+        Some(known) if values.next().is_none() => known,
+        _ => FIELD_VALIDATION.len() - 1,
+    };
+    FIELD_VALIDATIONS.with(|durations| {
+        let duration = || histogram!(FIELD_VALIDATION_DURATION, "field_validation" => FIELD_VALIDATION[index]);
+        durations[index].get_or_init(duration).record(took.as_secs_f64());
+    });
 }
 
 /// Counts a request that is ended early for the server's own protection: it gets no seat, or its time is over.
@@ -291,6 +357,28 @@ impl Drop for LongRunning {
         self.0.decrement(1.0);
     }
 }
+
+/// Counts a request as waiting in a queue for its seat until it is dropped.
+pub(crate) struct Queued(Gauge);
+
+impl Queued {
+    pub(crate) fn begin(kind: RequestKind) -> Self {
+        let kind = match kind {
+            RequestKind::ReadOnly => "readOnly",
+            RequestKind::Mutating => "mutating",
+        };
+        let gauge = gauge!("apiserver_current_inqueue_requests", "request_kind" => kind);
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
 /// Metrics of logs that are fetched from kubelets (`pkg/registry/core/pod/rest/log.go`).
 pub(crate) mod logs {
     use metrics::{Counter, counter};
@@ -306,3 +394,6 @@ pub(crate) mod logs {
         counter!("kube_apiserver_pod_logs_backend_tls_failure_total")
     }
 }
+
+#[cfg(test)]
+mod tests;

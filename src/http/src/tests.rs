@@ -9,6 +9,7 @@ mod websockets;
 use std::{io, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode, Version};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{ConnectionLimits, Peer};
@@ -222,6 +223,31 @@ async fn a_handshake_that_does_not_happen_ends_the_connection() {
         .await
         .expect("connects");
     assert!(ends(&mut socket).await);
+}
+
+#[tokio::test]
+async fn handshakes_that_fail_are_counted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let page = || recorder.handle().render();
+    // The server takes its counter when it starts.
+    let recording = metrics::set_default_local_recorder(&recorder);
+    let server = Server::start_with(ConnectionLimits {
+        handshake_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    drop(recording);
+    server.raw("http/1.1").await.expect("connects");
+    assert!(page().contains("apiserver_tls_handshake_errors_total 0"), "{}", page());
+    for sent in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {
+        let socket = tokio::net::TcpStream::connect(server.address()).await;
+        let mut socket = socket.expect("connects");
+        socket.write_all(sent).await.expect("is taken");
+        assert!(ends(&mut socket).await);
+    }
+    // The one worker has counted them before it takes the next connection.
+    server.raw("http/1.1").await.expect("connects");
+    assert!(page().contains("apiserver_tls_handshake_errors_total 2"), "{}", page());
 }
 
 #[tokio::test]

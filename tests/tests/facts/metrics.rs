@@ -85,7 +85,23 @@ fn session(client: &Client) {
         ..Request::default()
     };
     client.send(&watch).expect("an answer");
+    let with_state = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let watch_list = Request {
+        method: "GET",
+        path: &format!("{configmaps}?{with_state}&fieldSelector=metadata.name%3Db"),
+        // The object and the bookmark behind it.
+        lines: Some((2, Duration::from_secs(10))),
+        ..Request::default()
+    };
+    client.send(&watch_list).expect("an answer");
     client.with_token(USER_TOKEN).get(configmaps).expect("an answer");
+    let as_another = Request {
+        method: "GET",
+        path: configmaps,
+        headers: &[("Impersonate-User".to_owned(), "jane".to_owned())],
+        ..Request::default()
+    };
+    client.send(&as_another).expect("an answer");
     send("DELETE", &format!("{configmaps}/a"), Value::Null, json);
 }
 

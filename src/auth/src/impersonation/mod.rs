@@ -6,6 +6,7 @@
 //!
 //! Decisions are not cached: a right that is taken away is gone for the next request.
 
+mod metrics;
 mod modes;
 
 use std::{
@@ -13,10 +14,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
-use self::modes::{ImpersonationMode, MODES};
+use self::modes::{ImpersonationMode, MODES, TimedAuthorizer};
 use crate::authorizer::{AuthorizationRequest, Authorizer};
 
 /// Users of whom the mode is remembered; more start anew.
@@ -47,14 +49,17 @@ pub struct Impersonated {
 /// Says who may act as whom.
 pub struct Impersonator {
     authorizer: Arc<dyn Authorizer>,
+    /// Times decisions.
+    clock: Clock,
     last_modes: Mutex<HashMap<String, ImpersonationMode>>,
 }
 
 impl Impersonator {
     /// Asks this authorizer.
-    pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
+    pub fn new(authorizer: Arc<dyn Authorizer>, clock: Clock) -> Self {
         Self {
             authorizer,
+            clock,
             last_modes: Mutex::default(),
         }
     }
@@ -64,20 +69,34 @@ impl Impersonator {
     /// # Errors
     /// 403 if no mode lets the requestor.
     pub async fn impersonate(&self, request: ImpersonatedRequest<'_>) -> Result<Impersonated, ApiError> {
+        let begun = self.clock.now();
+        let found = self.find_mode(&request).await;
+        let took = self.clock.now().saturating_duration_since(begun);
+        let mode = found.as_ref().map_or("", |(mode, _)| mode.name());
+        metrics::record_attempt(mode, found.is_ok(), took);
+        found.map(|(mode, user)| Impersonated {
+            user,
+            constraint: mode.constraint(),
+        })
+    }
+
+    /// The mode that lets the requestor, and the user to go on as.
+    async fn find_mode(&self, request: &ImpersonatedRequest<'_>) -> Result<(ImpersonationMode, UserInfo), ApiError> {
+        let authorizer = TimedAuthorizer {
+            authorizer: &*self.authorizer,
+            clock: &self.clock,
+        };
         let last = self.last_mode(&request.requestor.name);
         let others = MODES.into_iter().filter(|mode| Some(*mode) != last);
         let mut refused = None;
         for mode in last.into_iter().chain(others) {
-            match mode.check(&*self.authorizer, &request).await {
+            match mode.check(authorizer, request).await {
                 None => {}
                 Some(Ok(user)) => {
                     if last != Some(mode) {
                         self.remember(&request.requestor.name, mode);
                     }
-                    return Ok(Impersonated {
-                        user,
-                        constraint: mode.constraint(),
-                    });
+                    return Ok((mode, user));
                 }
                 Some(Err(why)) => refused = refused.or(Some(why)),
             }

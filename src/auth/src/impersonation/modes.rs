@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use trireme_actors::Clock;
 use trireme_machinery::{
     ApiError,
     field::{Error, Path},
@@ -10,7 +11,7 @@ use trireme_machinery::{
 };
 use trireme_registry::request::UserInfo;
 
-use super::ImpersonatedRequest;
+use super::{ImpersonatedRequest, metrics::record_authorization};
 use crate::{
     AUTHENTICATED, MASTERS, UNAUTHENTICATED,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden},
@@ -50,22 +51,39 @@ pub(super) const MODES: [ImpersonationMode; 5] = [
     ImpersonationMode::Legacy,
 ];
 
+/// An authorizer whose decisions are recorded.
+#[derive(Clone, Copy)]
+pub(super) struct TimedAuthorizer<'a> {
+    pub(super) authorizer: &'a dyn Authorizer,
+    pub(super) clock: &'a Clock,
+}
+
+impl TimedAuthorizer<'_> {
+    async fn authorize(self, mode: ImpersonationMode, attributes: Attributes<'_>) -> Decision {
+        let begun = self.clock.now();
+        let decision = self.authorizer.authorize(attributes).await;
+        let took = self.clock.now().saturating_duration_since(begun);
+        record_authorization(mode.name(), matches!(decision, Decision::Allow(_)), took);
+        decision
+    }
+}
+
 /// The questions of one mode about one requestor.
 struct Questions<'a> {
     mode: ImpersonationMode,
     verb: String,
     requestor: &'a UserInfo,
-    authorizer: &'a dyn Authorizer,
+    authorizer: TimedAuthorizer<'a>,
 }
 
 impl ImpersonationMode {
-    fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::AssociatedNode => "associated-node",
             Self::ArbitraryNode => "arbitrary-node",
             Self::ServiceAccount => "serviceaccount",
             Self::UserInfo => "user-info",
-            Self::Legacy => "",
+            Self::Legacy => "legacy",
         }
     }
 
@@ -90,7 +108,7 @@ impl ImpersonationMode {
     /// The user to go on as, or why not; `None` if the mode is not for such users.
     pub(super) async fn check(
         self,
-        authorizer: &dyn Authorizer,
+        authorizer: TimedAuthorizer<'_>,
         request: &ImpersonatedRequest<'_>,
     ) -> Option<Result<UserInfo, ApiError>> {
         if !self.is_for(request) {
@@ -174,7 +192,7 @@ impl Questions<'_> {
         if !refused.is_empty() {
             return Err(forbidden(&attributes, refused));
         }
-        match self.authorizer.authorize(attributes).await {
+        match self.authorizer.authorize(self.mode, attributes).await {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(why) | Decision::NoOpinion(why) | Decision::Failed { error: why, .. } => {
                 Err(forbidden(&attributes, &why))

@@ -5,6 +5,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use metrics_exporter_prometheus::PrometheusBuilder;
+use trireme_actors::ManualClock;
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
@@ -68,7 +70,7 @@ fn ask(impersonator: &Impersonator, requestor: &UserInfo, wanted: &UserInfo) -> 
 }
 
 fn check(allowed: &[&'static str], wanted: &UserInfo, expected: Result<&[&str], &str>) {
-    let impersonator = Impersonator::new(Arc::new(Listed(allowed.to_vec())));
+    let impersonator = Impersonator::new(Arc::new(Listed(allowed.to_vec())), ManualClock::new().into());
     let answer = ask(&impersonator, &user("me", &[]), wanted);
     match (answer, expected) {
         (Ok(Impersonated { user, .. }), Ok(groups)) => assert_eq!(
@@ -119,7 +121,7 @@ fn a_constrained_mode_needs_the_right_to_the_user_and_to_the_request() {
     let on = "impersonate-on:user-info:get /x";
     let as_jane = "impersonate:user-info users/authentication.k8s.io /jane";
     check(&[on, as_jane], &user("jane", &[]), Ok(&[AUTHENTICATED]));
-    let impersonator = Impersonator::new(Arc::new(Listed(vec![on, as_jane])));
+    let impersonator = Impersonator::new(Arc::new(Listed(vec![on, as_jane])), ManualClock::new().into());
     let constraint = ask(&impersonator, &user("me", &[]), &user("jane", &[])).map(|acting| acting.constraint);
     assert_eq!(constraint, Ok(Some("impersonate:user-info".to_owned())));
     check(
@@ -165,7 +167,7 @@ fn a_service_account_may_be_the_node_that_it_runs_on() {
         "impersonate-on:associated-node:get /x",
         "impersonate:associated-node nodes/authentication.k8s.io /*",
     ];
-    let impersonator = Impersonator::new(Arc::new(Listed(allowed)));
+    let impersonator = Impersonator::new(Arc::new(Listed(allowed)), ManualClock::new().into());
     let mut agent = user("system:serviceaccount:n:agent", &[]);
     let node = user("system:node:n1", &[]);
     assert!(ask(&impersonator, &agent, &node).is_err(), "its token names no node");
@@ -211,7 +213,10 @@ fn keys_of_extra_values_are_paths_with_a_domain_but_for_the_old_verb() {
 
 #[test]
 fn a_refusal_is_in_the_words_of_the_mode_that_worked_last() {
-    let impersonator = Impersonator::new(Arc::new(Listed(vec!["impersonate users /jane"])));
+    let impersonator = Impersonator::new(
+        Arc::new(Listed(vec!["impersonate users /jane"])),
+        ManualClock::new().into(),
+    );
     let refused = || {
         ask(&impersonator, &user("me", &[]), &user("nina", &[]))
             .err()
@@ -222,4 +227,40 @@ fn a_refusal_is_in_the_words_of_the_mode_that_worked_last() {
     assert!(ask(&impersonator, &user("me", &[]), &user("jane", &[])).is_ok());
     let legacy = r#"users "nina" is forbidden: User "me" cannot impersonate resource "users" in API group "" at the cluster scope"#;
     assert_eq!(refused().as_deref(), Some(legacy));
+}
+
+#[test]
+fn attempts_and_the_questions_of_each_mode_are_counted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let impersonator = Impersonator::new(
+            Arc::new(Listed(vec![
+                "impersonate users /jane",
+                "impersonate-on:user-info:get /x",
+                "impersonate:user-info users/authentication.k8s.io /nina",
+            ])),
+            ManualClock::new().into(),
+        );
+        for (requestor, wanted) in [("a", "nina"), ("b", "jane"), ("c", "joan")] {
+            let _ = ask(&impersonator, &user(requestor, &[]), &user(wanted, &[]));
+        }
+    });
+    let page = recorder.handle().render();
+    for expected in [
+        r#"attempts_total{mode="user-info",decision="allowed"} 1"#,
+        r#"attempts_total{mode="legacy",decision="allowed"} 1"#,
+        r#"attempts_total{mode="",decision="denied"} 1"#,
+        r#"attempts_duration_seconds_count{mode="legacy",decision="allowed"} 1"#,
+        r#"authorization_attempts_total{mode="user-info",decision="allowed"} 4"#,
+        r#"authorization_attempts_total{mode="user-info",decision="denied"} 2"#,
+        r#"authorization_attempts_total{mode="legacy",decision="allowed"} 1"#,
+        r#"authorization_attempts_total{mode="legacy",decision="denied"} 1"#,
+        r#"authorization_attempts_duration_seconds_count{mode="user-info",decision="denied"} 2"#,
+    ] {
+        let expected = format!("apiserver_impersonation_{expected}");
+        assert!(
+            page.lines().any(|line| line == expected),
+            "{expected} is not in\n{page}"
+        );
+    }
 }

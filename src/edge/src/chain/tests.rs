@@ -30,6 +30,7 @@ use crate::{
     watch_counts::WatchCounts,
 };
 
+mod access_metrics;
 mod audit;
 mod slow_requests;
 
@@ -113,7 +114,7 @@ impl Fixture {
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
             audit: None,
-            impersonator: Impersonator::new(Arc::new(PublicPaths)),
+            impersonator: Impersonator::new(Arc::new(PublicPaths), clock.clone().into()),
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(
                     &system,

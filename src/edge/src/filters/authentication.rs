@@ -12,6 +12,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::{
     exchange::{Exchange, header_text},
+    metrics::access::{self, Filter, Unauthenticated},
     state::ChainState,
     websocket,
 };
@@ -31,14 +32,18 @@ pub(crate) async fn authenticate(
     exchange: &Exchange,
     request: &mut Request,
 ) -> Result<(), ApiError> {
-    let user = user(state, exchange, request.headers()).await?;
+    let user = user(state, exchange, request.headers()).await;
+    let took = exchange.lap(&state.clock);
+    access::record_authentication(user.as_ref().map(|user| user.name.as_str()).map_err(|why| *why), took);
+    access::record_filter(Filter::Authentication, took);
+    let user = user.map_err(|_| ApiError::new(Reason::Unauthorized, "Unauthorized"))?;
     // Set once: the chain authenticates a request once.
     let _ = exchange.user.set(user);
     take_out(&state.front_proxy, request.headers_mut());
     Ok(())
 }
 
-async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> Result<UserInfo, ApiError> {
+async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> Result<UserInfo, Unauthenticated> {
     let authorization = header_text(headers, header::AUTHORIZATION);
     let in_header = authorization.as_deref().and_then(bearer_token);
     if in_header.is_none() && authorization.as_deref().is_some_and(has_extra_space) {
@@ -70,10 +75,12 @@ async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> R
     match found {
         Ok(Some(user)) => Ok(user),
         Ok(None) if in_protocol.is_ok() && state.anonymous.admits(exchange.info.path()) => Ok(anonymous()),
-        Ok(None) => Err(unauthorized()),
+        // A token that cannot be taken from its subprotocol is a bad one, not none.
+        Ok(None) if in_protocol.is_err() => Err(Unauthenticated::Error),
+        Ok(None) => Err(Unauthenticated::Failure),
         Err(why) => {
             tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
-            Err(unauthorized())
+            Err(Unauthenticated::Error)
         }
     }
 }
@@ -153,10 +160,6 @@ fn has_extra_space(header: &str) -> bool {
     let mut parts = header.trim().splitn(3, ' ');
     let is_bearer = parts.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     is_bearer && parts.next() == Some("") && parts.next().is_some()
-}
-
-fn unauthorized() -> ApiError {
-    ApiError::new(Reason::Unauthorized, "Unauthorized")
 }
 
 #[cfg(test)]

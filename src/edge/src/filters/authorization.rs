@@ -8,7 +8,12 @@ use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, Reque
 use trireme_machinery::{ApiError, GroupResource, go_text::quote};
 use trireme_registry::request::UserInfo;
 
-use crate::{exchange::Exchange, respond, state::ChainState};
+use crate::{
+    exchange::Exchange,
+    metrics::access::{self, Filter},
+    respond,
+    state::ChainState,
+};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -28,9 +33,14 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange, request: 
     let anonymous = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&anonymous));
     let decision = state.authorizer.authorize(attributes).await;
+    let took = exchange.lap(&state.clock);
+    access::record_authorization(&decision, took);
     annotate(exchange, &decision);
     match decision {
-        Decision::Allow(_) => Ok(()),
+        Decision::Allow(_) => {
+            access::record_filter(Filter::Authorization, took);
+            Ok(())
+        }
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(respond::refused(exchange, forbidden(&attributes, &why))),
         Decision::Failed { error, .. } => Err(internal_error(request, &error)),
     }

@@ -42,6 +42,7 @@ pub(crate) fn resolve(
     Ok(Exchange {
         audit_id: audit_id.clone(),
         received,
+        last_lap: Cell::new(received),
         method: request.method().clone(),
         version: request.version(),
         is_apply: is_apply(request),

@@ -16,6 +16,8 @@ use trireme_registry::{
 
 use super::object::{revision_of, table_metadata};
 use crate::{
+    exchange::CurrentExchange,
+    metrics::watches::WatchMeters,
     negotiation::{Accept, MetaVersion, ResponseFormat, ShownPart},
     status,
     views::{IncludeObject, Tables, partial, stored},
@@ -33,6 +35,9 @@ pub(super) struct EventWriter {
     pub(super) clock: Clock,
     /// Only the first Table has headings.
     pub(super) first: bool,
+    /// For the time that the initial events took.
+    pub(super) exchange: CurrentExchange,
+    pub(super) meters: WatchMeters,
 }
 
 impl EventWriter {
@@ -143,6 +148,8 @@ impl EventWriter {
         let mut metadata = Object::new();
         metadata.insert("resourceVersion".into(), revision.into());
         if initial_events_end {
+            let took = self.clock.now().saturating_duration_since(self.exchange.received);
+            self.meters.record_initial_events(&self.exchange.info, took);
             metadata.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
         }
         let object = json!({

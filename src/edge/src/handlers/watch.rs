@@ -18,6 +18,7 @@ use trireme_registry::{
 
 use super::{ResourceCall, event_writer::EventWriter, list_query};
 use crate::{
+    metrics::watches::WatchMeters,
     negotiation::{Produces, ResponseFormat, ShownPart, negotiate_view},
     respond::HandlerResult,
     views::IncludeObject,
@@ -57,6 +58,8 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         Err(refused) => return Ok(tokens::refusal(refused, call.exchange.error_style())),
     };
     let watcher = call.route.registry.watch(request).await;
+    let version = info.versions.get(call.route.version).unwrap_or_else(|| info.stored());
+    let meters = WatchMeters::of(&version.group_version, &info.resource.resource);
     let writer = EventWriter {
         registry: call.route.registry.clone(),
         info,
@@ -66,6 +69,8 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         types: call.exchange.types,
         clock: call.api.clock.clone(),
         first: true,
+        exchange: call.exchange.clone(),
+        meters: meters.clone(),
     };
     let ending = call.exchange.peer.as_ref().map(|peer| peer.ending.clone());
     let ending = ending.unwrap_or_default();
@@ -80,12 +85,13 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         }
         Err(error) => return Err(error),
     };
+    let (format, prefix) = match accept.format {
+        ResponseFormat::Protobuf => (MessageFormat::Binary, FRAME_LENGTH_BYTES),
+        ResponseFormat::Json | ResponseFormat::Yaml => (MessageFormat::Text, 0),
+    };
+    let events = events.inspect(move |events| meters.record_events(events, prefix));
     Ok(match handshake {
         Some(handshake) => handshake.switch(move |connection| {
-            let (format, prefix) = match accept.format {
-                ResponseFormat::Protobuf => (MessageFormat::Binary, FRAME_LENGTH_BYTES),
-                ResponseFormat::Json | ResponseFormat::Yaml => (MessageFormat::Text, 0),
-            };
             // A message has a length of its own.
             let events = events.map(move |events| events.iter().map(|event| event.slice(prefix..)).collect());
             websocket::serve(connection, format, events, ending)

@@ -8,6 +8,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::Counter;
 use tokio::{net::TcpStream, sync::Notify};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -50,6 +51,7 @@ pub(super) struct ServingSettings {
     pub(super) limits: ConnectionLimits,
     pub(super) lifecycle: ServerLifecycle,
     pub(super) turns: Rc<WriteTurns>,
+    pub(super) handshake_errors: Counter,
 }
 
 /// Serves a connection to its end.
@@ -74,8 +76,14 @@ pub(super) async fn serve<H: Handler>(
         biased;
         result = handshake => match result {
             Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
-            Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
+            Ok(Err(error)) => {
+                settings.handshake_errors.increment(1);
+                return tracing::debug!(%peer, %error, "TLS handshake failed");
+            }
+            Err(_) => {
+                settings.handshake_errors.increment(1);
+                return tracing::debug!(%peer, "TLS handshake timed out");
+            }
         },
         () = too_late => return,
     };

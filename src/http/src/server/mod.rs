@@ -29,6 +29,7 @@ mod worker;
 
 use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
+use metrics::counter;
 use tokio::sync::oneshot;
 
 pub use bridge::BadHead;
@@ -50,6 +51,9 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 pub const SURPLUS_CONNECTIONS: usize = 16;
 /// The counter of connections that were refused, by the bound that was reached: here `surplus`, the others are the handler's.
 pub const CONNECTIONS_REFUSED: &str = "trireme_connections_refused_total";
+
+/// The counter of TLS handshakes that failed, by kube-apiserver's name.
+const HANDSHAKE_ERRORS: &str = "apiserver_tls_handshake_errors_total";
 
 /// Between two looks at what runs, at the end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -150,11 +154,13 @@ where
     let mut threads = Vec::with_capacity(config.workers + 1);
     let mut workers = Vec::with_capacity(config.workers);
     let open = Arc::<OpenConnections>::default();
+    let handshake_errors = counter!(HANDSHAKE_ERRORS);
     for index in 0..config.workers.max(1) {
         let (inbox, connections) = worker::channel();
         let shared = WorkersShared {
             lifecycle: lifecycle.clone(),
             open: Arc::clone(&open),
+            handshake_errors: handshake_errors.clone(),
         };
         let task = worker::run(config.clone(), shared, connections, build_handler.clone());
         threads.push(spawn(format!("http-{index}"), task)?);

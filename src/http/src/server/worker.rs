@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use metrics::Counter;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     task::JoinSet,
@@ -63,6 +64,8 @@ impl Inbox {
 pub(super) struct WorkersShared {
     pub(super) lifecycle: ServerLifecycle,
     pub(super) open: Arc<OpenConnections>,
+    /// Of TLS handshakes that failed or took too long.
+    pub(super) handshake_errors: Counter,
 }
 
 pub(super) type Connections = mpsc::UnboundedReceiver<(Accepted, CountedConnection)>;
@@ -93,6 +96,7 @@ where
                 limits: config.limits,
                 lifecycle: shared.lifecycle.clone(),
                 turns: Rc::default(),
+                handshake_errors: shared.handshake_errors.clone(),
             });
             let turns = Rc::clone(&settings.turns);
             tokio::task::spawn_local(async move { turns.give().await });
