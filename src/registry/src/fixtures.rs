@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_actors::{ActorSystem, Clock, testkit::TestKit};
@@ -363,6 +364,39 @@ pub(crate) fn watch(namespace: &str, start: WatchStart) -> WatchRequest {
         bookmarks: false,
         initial_events_end: false,
         timeout: Duration::from_secs(3600),
+    }
+}
+
+/// The page of metrics of this process, which has what is recorded after the first call. A test has series for itself if its
+/// resource has a name of its own.
+pub(crate) fn metrics_page() -> String {
+    static RECORDER: LazyLock<PrometheusHandle> = LazyLock::new(|| {
+        let recorder = PrometheusBuilder::new().install_recorder();
+        recorder.expect("no other recorder is installed")
+    });
+    RECORDER.render()
+}
+
+/// The lines of a page of metrics that say something of a resource of the group "metered", as `name{other labels} value`.
+pub(crate) fn metered(page: &str, plural: &str) -> Vec<String> {
+    let resource = format!("group=\"metered\",resource=\"{plural}\"");
+    let lines = page.lines().filter(|line| line.contains(&resource));
+    let mut lines: Vec<_> = lines
+        .map(|line| line.replace(&resource, "").replace("{}", "").replace("{,", "{"))
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The same resource in the group "metered", under a name that no other test uses.
+pub(crate) fn renamed(info: ResourceDefinition, plural: &str) -> ResourceDefinition {
+    ResourceDefinition {
+        resource: GroupResource {
+            group: "metered".into(),
+            resource: plural.into(),
+        },
+        storage_prefix: format!("/registry/{plural}").into(),
+        ..info
     }
 }
 

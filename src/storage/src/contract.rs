@@ -263,4 +263,9 @@ pub trait Storage: Send + Sync + 'static {
     /// The compaction horizon as far as it is known here, 0 if nothing is known of one: what is older cannot be read. It
     /// covers what was compacted through this handle, or was found to be when that was tried.
     fn compacted(&self) -> Revision;
+
+    /// The bytes that the database takes on disk, of one member if there are several; `None` if the store cannot tell.
+    fn size_bytes(&self) -> BoxFuture<'_, Result<Option<u64>, StorageError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }

@@ -84,6 +84,14 @@ async fn requests_are_counted_under_the_usual_names() {
 }
 
 #[tokio::test]
+async fn the_size_of_the_database_is_told() {
+    let etcd = EtcdProcess::start().await.expect("etcd starts");
+    let store = connected(&etcd).await;
+    let size = store.size_bytes().await.expect("etcd answers");
+    assert!(size.is_some_and(|bytes| bytes > 0), "{size:?}");
+}
+
+#[tokio::test]
 async fn an_event_loop_that_is_gone_takes_nothing_with_it() {
     let etcd = EtcdProcess::start().await.expect("etcd starts");
     let store = Arc::new(connected(&etcd).await);

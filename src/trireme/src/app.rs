@@ -36,7 +36,7 @@ use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
 use crate::spans::OtlpSpans;
 use crate::startup_files::{self, StartupFiles};
 use crate::telemetry::SetVerbosity;
-use crate::{audit, compaction, front, outage, process_metrics, proxy_identity, rebalance};
+use crate::{audit, compaction, front, outage, process_metrics, proxy_identity, rebalance, store_size};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -102,6 +102,7 @@ impl App {
         if let Some(interval) = settings.store.compaction_interval {
             compaction::start(&system, Arc::clone(&store), interval);
         }
+        store_size::start(&system, Arc::clone(&store));
         let (issuer, name) = (tokens.issuer(), instance(settings));
         let served = resources::start(&system, &store, settings, issuer, name, from_files.proxy_identity).await?;
         let director = served.director.clone();

@@ -75,6 +75,9 @@ impl Observed {
                 metrics::gauge!("trireme_watch_cache_lag_revisions", "resource" => resource).set(exact(lag));
             }
         }
+        for registry in self.0.director.surface().registries() {
+            registry.reader().show_state();
+        }
         if let Some(changes) = &self.0.group {
             let status = changes.group.status();
             let alive = status

@@ -22,6 +22,17 @@ const TRANSFORMATION: &str = "apiserver_storage_transformation_duration_seconds"
 /// Calls of KMS plugins cross a socket.
 const KMS_OPERATIONS: &str = "apiserver_envelope_encryption_kms_operations_latency_seconds";
 
+/// The generation of a key is shorter still.
+const KEY_GENERATION: &str = "apiserver_storage_data_key_generation_duration_seconds";
+
+/// Reads wait for their cache for up to three seconds.
+const READ_WAIT: &str = "apiserver_watch_cache_read_wait_seconds";
+const READ_WAIT_BUCKETS: &[f64] = &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+
+/// Objects of a lease.
+const LEASE_OBJECTS: &str = "etcd_lease_object_counts";
+const LEASE_OBJECTS_BUCKETS: &[f64] = &[10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
+
 /// Powers of two, as in kube-apiserver.
 fn doubled(first: f64, count: u32) -> Vec<f64> {
     (0..count).map(|power| first * f64::from(1_u32 << power)).collect()
@@ -65,6 +76,9 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
     let builder = builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &doubled(5e-6, 25))?;
     let builder = builder.set_buckets_for_metric(Matcher::Full(KMS_OPERATIONS.to_owned()), &doubled(1e-4, 20))?;
+    let builder = builder.set_buckets_for_metric(Matcher::Full(KEY_GENERATION.to_owned()), &doubled(5e-6, 14))?;
+    let builder = builder.set_buckets_for_metric(Matcher::Full(READ_WAIT.to_owned()), READ_WAIT_BUCKETS)?;
+    let builder = builder.set_buckets_for_metric(Matcher::Full(LEASE_OBJECTS.to_owned()), LEASE_OBJECTS_BUCKETS)?;
     trireme_edge::metrics::configure(builder)?.install_recorder()
 }
 

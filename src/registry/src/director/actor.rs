@@ -172,10 +172,13 @@ impl Director {
                 && !surface.is_stored_under(prefix)
                 && let Err(error) = store_watcher.unregister(prefix.clone()).await
             {
-                let resource = gone.map(|resource| resource.to_string());
+                let resource = gone.as_ref().map(ToString::to_string);
                 tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
             }
             ended.stop().await;
+            if gone.is_some() {
+                ended.show_gone();
+            }
         };
         turn.detach(ending, |_| ChangeDone);
     }

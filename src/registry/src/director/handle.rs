@@ -105,6 +105,13 @@ impl Installed {
             cache.stop().await;
         }
     }
+
+    /// Shows in metrics that the resource is gone, once [it has ended](Self::stop).
+    pub(super) fn show_gone(&self) {
+        if let Some(cache) = &self.cache {
+            cache.show_gone();
+        }
+    }
 }
 
 /// The parts that every resource is served with.

@@ -3,7 +3,7 @@ use std::{collections::HashSet, sync::Arc};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use trireme_actors::{
-    testkit::{assert_topology_happened, run},
+    testkit::{assert_topology_happened, eventually, run},
     topology::Topology,
 };
 use trireme_machinery::ApiError;
@@ -13,7 +13,7 @@ use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registr
 use crate::{
     admission::{Admission, Attributes},
     definition::ResourceDefinition,
-    fixtures::{configmaps, get, list, nodes, open_store, put, target, watch, widgets},
+    fixtures::{configmaps, get, list, metered, metrics_page, nodes, open_store, put, renamed, target, watch, widgets},
     openapi_fragment::NoSchemas,
     request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
@@ -131,6 +131,36 @@ fn resources_come_and_go() {
             .expect("it is still there")
             .registry;
         assert!(kept.list(list("")).await.is_ok());
+    });
+}
+
+#[test]
+fn a_resource_that_is_gone_has_no_objects() {
+    run(Topology::trireme(), |kit| async move {
+        metrics_page();
+        let (_dir, store) = open_store();
+        let info = renamed(configmaps(), "gone");
+        put(&*store, &info, "ns/a", json!({})).await;
+        let director = start(&kit.system, store, vec![nodes(), info.clone()]).await;
+        let shows = |objects: &str| {
+            let page = metrics_page();
+            let of_resource = format!("apiserver_storage_objects{{resource=\"gone.metered\"}} {objects}");
+            metered(&page, "gone").contains(&format!("apiserver_resource_objects {objects}"))
+                && page.lines().any(|line| line == of_resource)
+        };
+        let served = director
+            .surface()
+            .installed(&info.resource)
+            .cloned()
+            .expect("it is served");
+        let registry = served.registry().expect("it is stored");
+        registry.get(get("ns/a")).await.expect("it was there before");
+        registry.reader().show_state();
+        assert!(shows("1"));
+        director.remove(&info.resource).await.expect("the director answers");
+        eventually("its object is shown no longer", || shows("0")).await;
+        registry.reader().show_state();
+        assert!(shows("0"), "as when it was removed meanwhile");
     });
 }
 

@@ -11,7 +11,7 @@ use crate::{
     item::Item,
     store_error, stored,
     unreadable::{self, UnreadableValue},
-    watch_cache::{ItemIndex, KeyRange},
+    watch_cache::{CacheMeters, ItemIndex, KeyRange, ListCost},
 };
 
 /// The number of objects that are looked at before others get their turn on the thread: some 100 µs.
@@ -42,6 +42,7 @@ pub(super) struct PageRequest<'a> {
     pub(super) start: Option<&'a str>,
     /// 0 is no limit.
     pub(super) limit: usize,
+    pub(super) meters: &'a CacheMeters,
 }
 
 /// A position in a range of the index, and what was found up to there.
@@ -50,6 +51,7 @@ struct Scan {
     from: Bound<String>,
     to: Bound<String>,
     done: bool,
+    looked_at: usize,
 }
 
 impl PageRequest<'_> {
@@ -65,6 +67,7 @@ impl PageRequest<'_> {
             from,
             to,
             done: false,
+            looked_at: 0,
         };
         while !scan.done && !self.is_full(scan.items.len()) {
             match &self.converted {
@@ -75,6 +78,8 @@ impl PageRequest<'_> {
                 tokio::task::yield_now().await;
             }
         }
+        let field = self.filter.wanted().field.map(|field| field.field);
+        self.meters.listed(field, scan.cost());
         let more = !scan.done && index.range(as_range(&scan.from, &scan.to)).next().is_some();
         let last = scan.items.last().filter(|_| more);
         let continue_token = last
@@ -106,6 +111,7 @@ impl PageRequest<'_> {
     fn scan_some(&self, index: &ItemIndex, scan: &mut Scan, limit: usize) {
         let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.wanted());
         for (looked_at, item) in (1..).zip(candidates) {
+            scan.looked_at += 1;
             if self.filter.matches(item) {
                 scan.items.push(item.clone());
             }
@@ -143,6 +149,16 @@ impl PageRequest<'_> {
     }
 }
 
+impl Scan {
+    fn cost(&self) -> ListCost {
+        ListCost {
+            fetched: self.looked_at,
+            evaluated: self.looked_at,
+            returned: self.items.len(),
+        }
+    }
+}
+
 /// Reports whether a page with this limit is full; 0 is no limit.
 fn reaches(limit: usize, items: usize) -> bool {
     limit > 0 && items >= limit
@@ -173,8 +189,15 @@ impl HistoryReader<'_> {
         Ok(())
     }
 
-    /// Makes the page.
+    /// Makes the page. It is counted also if it fails: the store has had the work.
     pub(super) async fn page(&self, request: &PageRequest<'_>) -> Result<ListPage, ApiError> {
+        let mut cost = ListCost::default();
+        let page = self.read(request, &mut cost).await;
+        request.meters.listed_from_store(cost);
+        page
+    }
+
+    async fn read(&self, request: &PageRequest<'_>, cost: &mut ListCost) -> Result<ListPage, ApiError> {
         let within = request.filter.collection_prefix();
         let prefix = format!("{}/{within}", self.info.storage_prefix);
         let mut start = request.start.map(|start| format!("{prefix}{start}"));
@@ -200,9 +223,12 @@ impl HistoryReader<'_> {
                 entries, more, count, ..
             } = page;
             let fetched = entries.len();
+            cost.fetched += fetched;
             let next = entries.last().map(|entry| format!("{}\0", entry.key));
             let (found, used) = self.select(entries, request, items.len()).await?;
             items.extend(found);
+            cost.evaluated += used;
+            cost.returned = items.len();
             let left = count.saturating_sub(used);
             if request.is_full(items.len()) || !more || next.is_none() {
                 let more = used < fetched || more;

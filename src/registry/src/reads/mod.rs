@@ -138,6 +138,13 @@ impl Reader {
         self.cache.is_loaded().then(|| self.progress.reached())
     }
 
+    /// Shows in metrics how many objects there are, how large they are, and up to which revision everything is known.
+    pub fn show_state(&self) {
+        if let Some(revision) = self.revision() {
+            self.cache.meters().show_state(&self.cache.snapshot().index, revision);
+        }
+    }
+
     /// Reports whether the cache is at a revision by `deadline`; waits for it.
     pub(crate) async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
         self.progress.wait(revision, deadline).await.is_ok()
@@ -267,16 +274,30 @@ impl Reader {
             converted: ConvertedSelection::of(&self.info, target.version, &filter),
             start,
             limit: options.limit,
+            meters: self.cache.meters(),
         };
         if let Freshness::Exact(revision) = freshness {
             let listed = self.list_at(revision, &page, &target.trace).await;
             target.trace.pass(TraceStep::PageMade);
             return listed;
         }
-        let fresh = self.fresh(freshness, &target.trace).await?;
-        self.check_readable(&fresh.snapshot.index, &filter, start)?;
+        let listed = self.list_fresh(freshness, &page, &target.trace).await;
+        if matches!(freshness, Freshness::Latest) {
+            self.cache.meters().listed_consistently(listed.is_ok());
+        }
+        listed
+    }
+
+    async fn list_fresh(
+        &self,
+        freshness: Freshness,
+        page: &PageRequest<'_>,
+        trace: &Trace,
+    ) -> Result<ListPage, ApiError> {
+        let fresh = self.fresh(freshness, trace).await?;
+        self.check_readable(&fresh.snapshot.index, page.filter, page.start)?;
         let listed = page.of_index(&fresh.snapshot.index, fresh.revision).await;
-        target.trace.pass(TraceStep::PageMade);
+        trace.pass(TraceStep::PageMade);
         listed
     }
 
@@ -358,10 +379,19 @@ impl Reader {
         late: fn(Revision, Revision) -> ApiError,
         trace: &Trace,
     ) -> Result<Fresh, ApiError> {
+        let record = |time| {
+            // A read that takes any state waits for none.
+            if revision > 0 {
+                self.cache.meters().waited(time);
+            }
+        };
         if let Some(fresh) = self.progress.at_hand(revision) {
+            record(Duration::ZERO);
             return Ok(fresh);
         }
+        let begun = self.clock.now();
         let waited = self.progress.wait(revision, deadline).await;
+        record(self.clock.now().saturating_duration_since(begun));
         trace.pass_or(&waited, TraceStep::CaughtUp, TraceStep::StillBehind);
         waited.map_err(|error| match error {
             Late::NotLoaded => errors::initializing(),

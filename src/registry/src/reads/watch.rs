@@ -176,11 +176,9 @@ impl Watcher {
         let (phase, cursor, sent) = match request.start {
             WatchStart::After(revision) => {
                 let expired = || errors::watch_expired(revision, snapshot.log.start());
-                (
-                    WatchPhase::Log,
-                    snapshot.log.after(revision).ok_or_else(expired)?,
-                    revision,
-                )
+                let first = snapshot.log.after(revision).ok_or_else(expired)?;
+                source.cache.meters().looked_back_at(next - first);
+                (WatchPhase::Log, first, revision)
             }
             WatchStart::Now(_) => (WatchPhase::Live, next, newest),
             WatchStart::State(_) => {
@@ -287,11 +285,12 @@ impl Watcher {
             .as_deref()
             .map_or(from.as_ref().map(String::as_str), Bound::Excluded);
         let mut frames = Vec::new();
-        let mut last = None;
+        let (mut last, mut looked_at) = (None, 0);
         let range = (from, to.as_ref().map(String::as_str));
         let candidates = snapshot.index.candidates(range, self.source.filter.wanted());
         for item in candidates.take(LOOK_AT_ONCE) {
             last = Some(item.key.clone());
+            looked_at += 1;
             if self.source.filter.matches(item) {
                 let frame = item.line(EventKind::Added);
                 frames.push(WatchFrame::Event {
@@ -302,6 +301,7 @@ impl Watcher {
                 });
             }
         }
+        self.source.cache.meters().looked_back_at(looked_at);
         if last.is_some() {
             *after = last;
             return frames;

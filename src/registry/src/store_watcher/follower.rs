@@ -26,7 +26,7 @@ use super::{
     logic::{self, Backoff, Loaded, PrefixChanges, Routes},
     messages::Registration,
 };
-use crate::watch_cache::{Feed, ItemIndex};
+use crate::watch_cache::{Feed, ItemIndex, ListCost};
 
 /// Keys a page of a load: what kube-apiserver takes, too.
 const LOAD_PAGE: usize = 10_000;
@@ -280,6 +280,11 @@ impl StoreFollower {
         revision: Revision,
     ) -> FollowedPrefix {
         let index = loaded.unwrap_or_else(|| ItemIndex::of(&registration.info));
+        registration.feed.meters().listed_from_store(ListCost {
+            fetched: index.len() + index.unreadable_len(),
+            evaluated: index.len() + index.unreadable_len(),
+            returned: index.len(),
+        });
         let followed = FollowedPrefix::loaded(registration, index.has_undecrypted());
         if let Err(error) = registration.feed.replace(index, revision).await {
             // A cache that is being rebuilt asks for a reload when it is back.
@@ -303,6 +308,7 @@ impl StoreFollower {
             let Some(followed) = self.feeds.get_mut(&prefix) else {
                 continue;
             };
+            followed.feed.meters().heard_of(changes.len());
             followed.has_undecrypted |= changes.iter().any(|(_, change)| change.is_undecrypted());
             for (changes, revision) in logic::into_turns(changes) {
                 if let Err(error) = followed.feed.apply(changes, revision).await {

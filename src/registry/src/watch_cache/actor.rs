@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use metrics::Gauge;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
@@ -22,28 +21,6 @@ pub(super) struct WatchCache {
     topics: Topics,
     /// Subscribers that came before the first load.
     early: Option<Vec<(Topic, Reply<Subscription>)>>,
-    meters: CacheMeters,
-}
-
-struct CacheMeters {
-    objects: Gauge,
-    unreadable: Gauge,
-    events: Gauge,
-    topics: Gauge,
-    watchers: Gauge,
-}
-
-impl CacheMeters {
-    fn new(info: &ResourceDefinition) -> Self {
-        let resource = info.resource.to_string();
-        Self {
-            objects: metrics::gauge!("trireme_watch_cache_objects", "resource" => resource.clone()),
-            unreadable: metrics::gauge!("trireme_store_unreadable_objects", "resource" => resource.clone()),
-            events: metrics::gauge!("trireme_watch_cache_log_events", "resource" => resource.clone()),
-            topics: metrics::gauge!("trireme_watch_cache_topics", "resource" => resource.clone()),
-            watchers: metrics::gauge!("trireme_watch_cache_watchers", "resource" => resource),
-        }
-    }
 }
 
 impl WatchCache {
@@ -51,7 +28,6 @@ impl WatchCache {
         Self {
             state: CacheState::after(&published.snapshot()),
             topics: Topics::new(&info),
-            meters: CacheMeters::new(&info),
             early: Some(Vec::new()),
             info,
             published,
@@ -68,14 +44,7 @@ impl WatchCache {
     }
 
     fn measure(&self) {
-        let count = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
-        self.meters.objects.set(count(self.state.snapshot().index.len()));
-        self.meters
-            .unreadable
-            .set(count(self.state.snapshot().index.unreadable_len()));
-        self.meters.events.set(count(self.state.snapshot().log.len()));
-        self.meters.topics.set(count(self.topics.len()));
-        self.meters.watchers.set(count(self.topics.receivers()));
+        self.published.meters().show(self.state.snapshot(), &self.topics);
     }
 }
 
@@ -106,6 +75,7 @@ impl Receive<ReloadAsked> for WatchCache {
 impl Receive<Replace> for WatchCache {
     fn receive(&mut self, replace: Replace, _: Reply<()>, _: &mut Turn<'_, Self>) {
         self.state.replace(replace.index, replace.revision);
+        self.published.meters().loaded();
         // Watchers have lost history; a watcher finds that out when its topic ends.
         self.topics.close();
         self.published.publish(self.state.snapshot());
@@ -114,6 +84,8 @@ impl Receive<Replace> for WatchCache {
         }
         self.published
             .mark_applied(replace.revision, self.state.snapshot().log.next_sequence());
+        let index = &self.state.snapshot().index;
+        self.published.meters().show_state(index, replace.revision);
         self.measure();
     }
 }
@@ -124,6 +96,7 @@ impl Receive<Apply> for WatchCache {
             // The load that is under way, or the reload that was asked for, will bring these.
             return;
         }
+        self.published.meters().received(apply.changes.len());
         let applied = self.state.apply(apply.changes, apply.revision, turn.now());
         if applied.history_lost {
             self.topics.close();
@@ -134,6 +107,7 @@ impl Receive<Apply> for WatchCache {
         for event in &applied.events {
             self.topics.publish(event);
         }
+        self.published.meters().dispatched(applied.events.len());
         // And this last: who waits for it knows that receivers have all events up to here.
         self.published
             .mark_applied(apply.revision, self.state.snapshot().log.next_sequence());

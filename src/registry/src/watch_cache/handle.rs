@@ -22,6 +22,7 @@ use super::{
     index::ItemIndex,
     logic::{CacheChange, CacheSnapshot},
     messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
+    meters::CacheMeters,
     shared_items::SharedItems,
     topics::Topic,
 };
@@ -41,10 +42,11 @@ pub(crate) struct PublishedCache {
     delivered_sequence: AtomicU64,
     lives: AtomicU64,
     items: Arc<SharedItems>,
+    meters: CacheMeters,
 }
 
 impl PublishedCache {
-    fn new() -> Self {
+    fn new(info: &ResourceDefinition) -> Self {
         Self {
             snapshot: ArcSwap::default(),
             applied: watch::Sender::new(NOT_LOADED),
@@ -52,7 +54,12 @@ impl PublishedCache {
             delivered_sequence: AtomicU64::new(0),
             lives: AtomicU64::new(0),
             items: Arc::default(),
+            meters: CacheMeters::new(info),
         }
+    }
+
+    pub(super) fn meters(&self) -> &CacheMeters {
+        &self.meters
     }
 
     pub(super) fn snapshot(&self) -> Arc<CacheSnapshot> {
@@ -107,7 +114,7 @@ impl OwnedWatchCache {
         info: &Arc<ResourceDefinition>,
         reload: ReloadFn,
     ) -> Result<Self, SpawnError> {
-        let published = Arc::new(PublishedCache::new());
+        let published = Arc::new(PublishedCache::new(info));
         let (made_of, shown) = (info.clone(), published.clone());
         let make = move || WatchCache::new(made_of.clone(), shown.clone(), reload.clone());
         let owned = system.spawn(name, make)?;
@@ -145,12 +152,22 @@ impl OwnedWatchCache {
         self.trimming.cancel();
         self.owned.stop().await;
     }
+
+    /// Shows in metrics that the resource is gone: its cache [has ended](Self::stop), and no other takes its place.
+    pub(crate) fn show_gone(&self) {
+        self.published.meters.show_gone();
+    }
 }
 
 impl WatchCacheHandle {
     /// The newest snapshot.
     pub(crate) fn snapshot(&self) -> Arc<CacheSnapshot> {
         self.published.snapshot()
+    }
+
+    /// The series of the resource.
+    pub(crate) fn meters(&self) -> &CacheMeters {
+        &self.published.meters
     }
 
     /// The items that the writers of the resource share with the follower of the store.
@@ -214,6 +231,11 @@ impl Feed {
     /// The items that the follower of the store shares with the writers of the resource.
     pub(crate) fn items(&self) -> &Arc<SharedItems> {
         &self.published.items
+    }
+
+    /// The series of the resource.
+    pub(crate) fn meters(&self) -> &CacheMeters {
+        &self.published.meters
     }
 
     /// Reports whether both fill one cache.

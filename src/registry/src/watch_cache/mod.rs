@@ -17,6 +17,7 @@ mod index;
 mod log;
 mod logic;
 mod messages;
+mod meters;
 mod shared_items;
 #[cfg(test)]
 mod tests;
@@ -28,5 +29,6 @@ pub(crate) use handle::{Feed, OwnedWatchCache, ReloadFn};
 pub(crate) use index::{FieldValue, IndexHints, ItemIndex, KeyRange};
 pub(crate) use logic::{CacheChange, CacheSnapshot};
 pub(crate) use messages::Subscription;
+pub(crate) use meters::{CacheMeters, ListCost};
 pub(crate) use shared_items::SharedItems;
 pub(crate) use topics::Topic;

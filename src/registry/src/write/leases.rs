@@ -22,6 +22,14 @@ struct SharedLease {
     objects: usize,
 }
 
+impl SharedLease {
+    /// Records how many objects it was for, now that no other gets it.
+    fn record_objects(&self) {
+        let objects = u32::try_from(self.objects).unwrap_or(u32::MAX);
+        metrics::histogram!("etcd_lease_object_counts").record(f64::from(objects));
+    }
+}
+
 impl LeasePool {
     /// A lease for one object that is about to be written. All who ask at once wait for one grant.
     pub(super) async fn take(
@@ -41,6 +49,9 @@ impl LeasePool {
             return Ok(lease.id);
         }
         let id = store.grant_lease(life.ttl.saturating_add(life.window())).await?;
+        if let Some(before) = current.as_ref() {
+            before.record_objects();
+        }
         *current = Some(SharedLease {
             id,
             ends: newest,
@@ -66,8 +77,8 @@ impl LeasePool {
     /// The store has ended it.
     async fn forget(&self, lease: LeaseId) {
         let mut current = self.0.lock().await;
-        if current.as_ref().is_some_and(|shared| shared.id == lease) {
-            *current = None;
+        if let Some(ended) = current.take_if(|shared| shared.id == lease) {
+            ended.record_objects();
         }
     }
 

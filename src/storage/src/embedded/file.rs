@@ -82,6 +82,12 @@ pub(super) fn open_database(
         .map_err(|error| database_error(path, error))
 }
 
+/// The length of the file.
+pub(super) fn size(path: &Path) -> Result<u64, StorageError> {
+    let metadata = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
+    Ok(metadata.len())
+}
+
 fn failed(path: &Path, error: &io::Error) -> StorageError {
     StorageError::Failed(format!("cannot open {}: {error}", path.display()))
 }

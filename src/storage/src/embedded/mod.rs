@@ -95,6 +95,7 @@ pub struct EmbeddedStore {
     published: Arc<channel::Sender<Arc<StoreSnapshot>>>,
     counters: Arc<Counters>,
     writer: Option<JoinHandle<()>>,
+    path: PathBuf,
 }
 
 impl EmbeddedStore {
@@ -138,6 +139,7 @@ impl EmbeddedStore {
             published,
             counters,
             writer: Some(writer),
+            path: shown_path,
         })
     }
 
@@ -274,6 +276,13 @@ impl Storage for EmbeddedStore {
 
     fn compacted(&self) -> Revision {
         self.snapshot().compacted
+    }
+
+    fn size_bytes(&self) -> BoxFuture<'_, Result<Option<u64>, StorageError>> {
+        Box::pin(async move {
+            let path = self.path.clone();
+            blocking(move || file::size(&path).map(Some)).await
+        })
     }
 }
 

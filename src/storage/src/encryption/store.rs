@@ -248,4 +248,8 @@ impl Storage for EncryptedStore {
     fn compacted(&self) -> Revision {
         self.inner.compacted()
     }
+
+    fn size_bytes(&self) -> BoxFuture<'_, Result<Option<u64>, StorageError>> {
+        self.inner.size_bytes()
+    }
 }

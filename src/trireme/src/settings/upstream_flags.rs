@@ -56,7 +56,7 @@ pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
     "delete-collection-workers" COUNT AcceptedValues::Any, "the objects of a collection are deleted by as many writes at a time as their registry has permits for";
     "enable-garbage-collector" BOOL AcceptedValues::Only(&["true"]), "deletions in the foreground and with orphans always leave their finalizers";
     "etcd-count-metric-poll-period" DURATION AcceptedValues::Any, "objects are counted by the watch caches";
-    "etcd-db-metric-poll-interval" DURATION AcceptedValues::Any, "the size of etcd's database is not asked for";
+    "etcd-db-metric-poll-interval" DURATION AcceptedValues::Any, "the size of etcd's database is asked for every 30 s";
     "etcd-healthcheck-timeout" DURATION AcceptedValues::Any, "the probe of the store has a bound of its own";
     "etcd-readycheck-timeout" DURATION AcceptedValues::Any, "the probe of the store has a bound of its own";
     "etcd-servers-overrides" OVERRIDES AcceptedValues::Never, "all resources are kept in one store";

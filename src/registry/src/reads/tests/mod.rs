@@ -3,6 +3,7 @@
 mod converted;
 mod faults;
 mod lists;
+mod metrics;
 mod shared_conversions;
 mod support;
 mod unreadable;

@@ -2,14 +2,21 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use trireme_actors::{testkit::run, topology::Topology};
+use trireme_storage::StorageError;
 
 use super::{
+    super::leases::LeasePool,
     store::Puts,
     support::{Bench, Rules, things},
 };
-use crate::{definition::ResourceDefinition, time_to_live::TimeToLive};
+use crate::{
+    definition::ResourceDefinition,
+    fixtures::{epoch, open_store},
+    time_to_live::TimeToLive,
+};
 
 fn expiring(ttl_s: u64, reuse_s: u64) -> ResourceDefinition {
     ResourceDefinition {
@@ -36,6 +43,38 @@ fn objects_that_are_written_shortly_after_each_other_share_a_lease() {
         kit.clock.advance(Duration::from_secs(2));
         bench.made("e", json!({}), json!({})).await;
         assert_eq!(granted().len(), 2, "it would end too early");
+    });
+}
+
+#[test]
+fn the_objects_of_a_lease_are_recorded_when_another_follows() {
+    run(Topology::trireme(), |_| async move {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let recorded = || {
+            let page = recorder.handle().render();
+            let lines = page
+                .lines()
+                .filter_map(|line| line.strip_prefix("etcd_lease_object_counts_"));
+            lines
+                .filter(|line| !line.contains('{'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let (_dir, store) = open_store();
+        let (pool, life) = (
+            LeasePool::default(),
+            expiring(3600, 60).ttl.expect("its objects expire"),
+        );
+        for _ in 0..3 {
+            pool.take(&*store, life, epoch()).await.expect("it is granted");
+        }
+        assert_eq!(recorded(), [""; 0]);
+        let later = epoch() + Duration::from_secs(61);
+        let second = pool.take(&*store, life, later).await.expect("it is granted");
+        assert_eq!(recorded(), ["sum 3", "count 1"]);
+        pool.settle(&*store, second, &Err(StorageError::LeaseNotFound)).await;
+        assert_eq!(recorded(), ["sum 4", "count 2"]);
     });
 }
 

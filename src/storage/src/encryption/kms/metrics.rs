@@ -83,6 +83,15 @@ pub(super) fn cache_miss() {
     counter!("apiserver_storage_envelope_transformation_cache_misses_total").increment(1);
 }
 
+/// Records that a seed was made, or could not be.
+pub(super) fn key_generated(took: Duration, is_made: bool) {
+    if is_made {
+        histogram!("apiserver_storage_data_key_generation_duration_seconds").record(took.as_secs_f64());
+    } else {
+        counter!("apiserver_storage_data_key_generation_failures_total").increment(1);
+    }
+}
+
 /// Records a call.
 pub(super) fn operation(provider: &str, method: &'static str, took: Duration, error: Option<&KmsCallError>) {
     histogram!(

@@ -259,7 +259,10 @@ impl KmsPlugin {
 
     /// Makes a seed and has the plugin encrypt it.
     async fn generate(&self, uid: &str) -> Result<(Dek, DekSource), EncryptionError> {
-        let (dek, mut bytes) = Dek::generate()?;
+        let begun = Instant::now();
+        let generated = Dek::generate();
+        metrics::key_generated(begun.elapsed(), generated.is_ok());
+        let (dek, mut bytes) = generated?;
         let request = EncryptRequest {
             plaintext: std::mem::take(&mut *bytes),
             uid: uid.to_owned(),
