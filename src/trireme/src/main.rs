@@ -37,6 +37,7 @@ mod spans;
 mod startup_files;
 mod telemetry;
 mod tokens;
+mod version_metrics;
 
 use std::error::Error;
 use std::num::NonZeroUsize;

@@ -22,6 +22,27 @@ const TRANSFORMATION: &str = "apiserver_storage_transformation_duration_seconds"
 /// Calls of KMS plugins cross a socket.
 const KMS_OPERATIONS: &str = "apiserver_envelope_encryption_kms_operations_latency_seconds";
 
+/// The buckets that kube-apiserver gives to histograms without any of their own.
+const STANDARD_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The histograms that have these buckets in kube-apiserver.
+const BUCKETS: &[(&str, &[f64])] = &[
+    (
+        "apiserver_admission_controller_admission_duration_seconds",
+        ADMISSION_BUCKETS,
+    ),
+    ("apiserver_admission_step_admission_duration_seconds", ADMISSION_BUCKETS),
+    (
+        "apiserver_admission_webhook_admission_duration_seconds",
+        WEBHOOK_BUCKETS,
+    ),
+    ("apiserver_cel_compilation_duration_seconds", STANDARD_BUCKETS),
+    ("apiserver_cel_evaluation_duration_seconds", STANDARD_BUCKETS),
+];
+const ADMISSION_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
+/// Webhooks may take up to 30 s.
+const WEBHOOK_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
+
 /// Powers of two, as in kube-apiserver.
 fn doubled(first: f64, count: u32) -> Vec<f64> {
     (0..count).map(|power| first * f64::from(1_u32 << power)).collect()
@@ -61,8 +82,11 @@ fn setter<S: 'static>(filter: reload::Handle<EnvFilter, S>) -> SetVerbosity {
 
 /// Records metrics from now on. The handle renders them.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
-    let builder =
+    let mut builder =
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
+    for (name, buckets) in BUCKETS {
+        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
+    }
     let builder = builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &doubled(5e-6, 25))?;
     let builder = builder.set_buckets_for_metric(Matcher::Full(KMS_OPERATIONS.to_owned()), &doubled(1e-4, 20))?;
     trireme_edge::metrics::configure(builder)?.install_recorder()
