@@ -196,7 +196,7 @@ impl Replica {
             system: system.clone(),
             store,
             store_watcher: StoreWatcherOptions::default(),
-            admission: Arc::new(Chain::new(Vec::new())),
+            admission: Arc::new(Chain::default()),
             other_kinds: Arc::new(trireme_kinds::other_kinds()),
             schemas: trireme_kinds::schemas(),
             published,

@@ -58,7 +58,7 @@ async fn serve(
         system: kit.system.clone(),
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
-        admission: Arc::new(Chain::new(Vec::new())),
+        admission: Arc::new(Chain::default()),
         published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
         schemas: trireme_kinds::schemas(),
