@@ -38,6 +38,10 @@ const BUCKETS: &[(&str, &[f64])] = &[
     ),
     ("apiserver_cel_compilation_duration_seconds", STANDARD_BUCKETS),
     ("apiserver_cel_evaluation_duration_seconds", STANDARD_BUCKETS),
+    (
+        "kube_apiserver_clusterip_allocator_allocation_duration_seconds",
+        STANDARD_BUCKETS,
+    ),
 ];
 const ADMISSION_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 /// Webhooks may take up to 30 s.

@@ -35,7 +35,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         event_ttl: Some(Duration::from_secs(3600).into()),
-        addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
+        addresses: AddressAllocator::new(Arc::clone(store), clock.clone(), "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,
         endpoints: published.resource("", "v1", "endpoints"),
@@ -45,6 +45,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
+        now: Arc::new(move || clock.now()),
     }
 }
 
