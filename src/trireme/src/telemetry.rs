@@ -46,6 +46,7 @@ const BUCKETS: &[(&str, &[f64])] = &[
 const ADMISSION_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 /// Webhooks may take up to 30 s.
 const WEBHOOK_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
+const QUEUE_LENGTH_BUCKETS: &[f64] = &[0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
 
 /// Powers of two, as in kube-apiserver.
 fn doubled(first: f64, count: u32) -> Vec<f64> {
