@@ -42,6 +42,10 @@ const BUCKETS: &[(&str, &[f64])] = &[
         "kube_apiserver_clusterip_allocator_allocation_duration_seconds",
         STANDARD_BUCKETS,
     ),
+    (
+        "apiserver_flowcontrol_request_queue_length_after_enqueue",
+        QUEUE_LENGTH_BUCKETS,
+    ),
 ];
 const ADMISSION_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 /// Webhooks may take up to 30 s.
@@ -87,6 +91,11 @@ fn setter<S: 'static>(filter: reload::Handle<EnvFilter, S>) -> SetVerbosity {
 
 /// Records metrics from now on. The handle renders them.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
+    exporter()?.install_recorder()
+}
+
+/// The exporter, which knows the buckets of all histograms.
+fn exporter() -> Result<PrometheusBuilder, BuildError> {
     let mut builder =
         PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
     for (name, buckets) in BUCKETS {
@@ -94,7 +103,7 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
     }
     let builder = builder.set_buckets_for_metric(Matcher::Full(TRANSFORMATION.to_owned()), &doubled(5e-6, 25))?;
     let builder = builder.set_buckets_for_metric(Matcher::Full(KMS_OPERATIONS.to_owned()), &doubled(1e-4, 20))?;
-    trireme_edge::metrics::configure(builder)?.install_recorder()
+    trireme_edge::metrics::configure(builder)
 }
 
 /// Filters of the log levels. Other crates speak up two levels later than ours: they are many. openraft's warnings and
@@ -112,7 +121,27 @@ fn directives(verbosity: u8) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::directives;
+    use super::{BUCKETS, directives, exporter};
+
+    #[test]
+    fn histograms_of_kube_apiserver_have_its_buckets() {
+        let recorder = exporter().expect("valid buckets").build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            BUCKETS
+                .iter()
+                .for_each(|(name, _)| metrics::histogram!(*name).record(0.0));
+        });
+        let page = recorder.handle().render();
+        for (name, buckets) in BUCKETS {
+            let series = format!("{name}_bucket{{le=\"");
+            let shown = page
+                .lines()
+                .filter_map(|line| line.strip_prefix(&series)?.split('"').next());
+            let mut wanted: Vec<String> = buckets.iter().map(f64::to_string).collect();
+            wanted.push("+Inf".to_owned());
+            assert_eq!(shown.collect::<Vec<_>>(), wanted, "{name}");
+        }
+    }
 
     #[test]
     fn every_level_is_a_filter_that_can_be_read() {
