@@ -48,6 +48,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
             max_seconds: None,
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
+        now: Arc::new(|| Clock::system().now()),
     })
 });
 

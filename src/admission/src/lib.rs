@@ -27,6 +27,7 @@ mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod match_conditions;
 mod matching;
+mod metrics;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;

@@ -12,7 +12,7 @@ use crate::{
     always_deny::DenyAllWrites,
     always_pull_images::AlwaysPullImages,
     certificate_subject_restriction::CertificateSubjectRestriction,
-    chain::Chain,
+    chain::{Chain, ChainedPlugin},
     configuration::PluginSettings,
     default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds,
@@ -22,6 +22,7 @@ use crate::{
     image_policy_webhook::{ImagePolicySettings, ImagePolicyWebhook, ImageReviewer},
     limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
     limit_ranger::LimitRanger,
+    metrics::Step,
     namespace_exists::{NamespaceAutoProvision, NamespaceExists},
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
@@ -55,6 +56,8 @@ type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readin
 /// A plugin of kube-apiserver.
 struct Plugin {
     name: &'static str,
+    /// The steps that it takes part in.
+    steps: &'static [Step],
     make: Made,
     /// It runs unless it is switched off; the others run if they are switched on.
     by_default: bool,
@@ -68,64 +71,72 @@ enum Made {
     Gated(Feature, Make),
 }
 
-const fn there(name: &'static str, make: Make) -> Plugin {
+const fn there(name: &'static str, steps: &'static [Step], make: Make) -> Plugin {
     Plugin {
         name,
+        steps,
         make: Made::There(make),
         by_default: true,
     }
 }
 
-const fn following(name: &'static str, make: MakeFollowing) -> Plugin {
+const fn following(name: &'static str, steps: &'static [Step], make: MakeFollowing) -> Plugin {
     Plugin {
         name,
+        steps,
         make: Made::Following(make),
         by_default: true,
     }
 }
 
-const fn optional(name: &'static str, make: Make) -> Plugin {
+const fn optional(name: &'static str, steps: &'static [Step], make: Make) -> Plugin {
     Plugin {
         name,
+        steps,
         make: Made::There(make),
         by_default: false,
     }
 }
 
-const fn gated(name: &'static str, feature: Feature, make: Make) -> Plugin {
+const fn gated(name: &'static str, steps: &'static [Step], feature: Feature, make: Make) -> Plugin {
     Plugin {
         name,
+        steps,
         make: Made::Gated(feature, make),
         by_default: true,
     }
 }
 
+const ADMIT: &[Step] = &[Step::Admit];
+const VALIDATE: &[Step] = &[Step::Validate];
+const BOTH: &[Step] = &[Step::Admit, Step::Validate];
+
 /// `AllOrderedPlugins`.
 const ALL: &[Plugin] = &[
-    optional("AlwaysAdmit", |_| Arc::new(AlwaysAdmit)),
-    optional("NamespaceAutoProvision", |parts| {
+    optional("AlwaysAdmit", BOTH, |_| Arc::new(AlwaysAdmit)),
+    optional("NamespaceAutoProvision", ADMIT, |parts| {
         let resource = parts.surface.resource("", "v1", "namespaces");
         Arc::new(NamespaceAutoProvision::new(parts.namespaces.clone(), resource))
     }),
-    there("NamespaceLifecycle", |parts| {
+    there("NamespaceLifecycle", ADMIT, |parts| {
         Arc::new(NamespaceLifecycle::new(parts.namespaces.clone()))
     }),
-    optional("NamespaceExists", |parts| {
+    optional("NamespaceExists", VALIDATE, |parts| {
         Arc::new(NamespaceExists::new(parts.namespaces.clone()))
     }),
-    optional("LimitPodHardAntiAffinityTopology", |_| {
+    optional("LimitPodHardAntiAffinityTopology", VALIDATE, |_| {
         Arc::new(LimitPodHardAntiAffinityTopology)
     }),
-    there("LimitRanger", |parts| {
+    there("LimitRanger", BOTH, |parts| {
         Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
     }),
-    there("ServiceAccount", |parts| {
+    there("ServiceAccount", BOTH, |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
             parts.system.clock().clone(),
         ))
     }),
-    optional("NodeRestriction", |parts| {
+    optional("NodeRestriction", ADMIT, |parts| {
         let objects = RestrictedObjects {
             pods: parts.objects("", "pods"),
             nodes: parts.objects("", "nodes"),
@@ -138,9 +149,9 @@ const ALL: &[Plugin] = &[
         let permissions = Arc::clone(parts.permissions);
         Arc::new(NodeRestriction::new(objects, permissions, has_pod_certificates))
     }),
-    there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
-    optional("ImagePolicyWebhook", |parts| {
+    there("TaintNodesByCondition", ADMIT, |_| Arc::new(TaintNodesByCondition)),
+    optional("AlwaysPullImages", BOTH, |_| Arc::new(AlwaysPullImages)),
+    optional("ImagePolicyWebhook", VALIDATE, |parts| {
         let settings = parts.settings.image_policy.clone();
         let settings = settings.expect("the settings are refused that enable it without a configuration");
         let reviewer = (parts.image_reviewer)(&settings);
@@ -150,7 +161,7 @@ const ALL: &[Plugin] = &[
             parts.system.clock().clone(),
         ))
     }),
-    there("PodSecurity", |parts| {
+    there("PodSecurity", VALIDATE, |parts| {
         Arc::new(PodSecurity::new(
             parts.namespaces.clone(),
             parts.objects("", "pods"),
@@ -158,114 +169,116 @@ const ALL: &[Plugin] = &[
             parts.settings.pod_security.clone(),
         ))
     }),
-    optional("PodNodeSelector", |parts| {
+    optional("PodNodeSelector", BOTH, |parts| {
         let selectors = parts.settings.node_selectors.clone();
         Arc::new(PodNodeSelector::new(parts.namespaces.clone(), selectors))
     }),
-    there("Priority", |parts| {
+    there("Priority", BOTH, |parts| {
         let classes = parts.objects("scheduling.k8s.io", "priorityclasses");
         Arc::new(Priority::new(
             classes,
             parts.features.has(Feature::WorkloadAwarePreemption),
         ))
     }),
-    there("DefaultTolerationSeconds", |parts| {
+    there("DefaultTolerationSeconds", ADMIT, |parts| {
         Arc::new(DefaultTolerationSeconds(parts.settings.default_tolerations))
     }),
-    optional("PodTolerationRestriction", |parts| {
+    optional("PodTolerationRestriction", BOTH, |parts| {
         let tolerations = parts.settings.tolerations.clone();
         Arc::new(PodTolerationRestriction::new(parts.namespaces.clone(), tolerations))
     }),
-    optional("EventRateLimit", |parts| {
+    optional("EventRateLimit", VALIDATE, |parts| {
         let limits = &parts.settings.event_limits;
         Arc::new(EventRateLimit::new(limits, parts.system.clock().clone()))
     }),
-    optional("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
-    there("DefaultStorageClass", |parts| {
+    optional("ExtendedResourceToleration", ADMIT, |_| {
+        Arc::new(ExtendedResourceToleration)
+    }),
+    there("DefaultStorageClass", ADMIT, |parts| {
         Arc::new(DefaultClass::of_claims(
             parts.objects("storage.k8s.io", "storageclasses"),
         ))
     }),
-    there("StorageObjectInUseProtection", |_| {
+    there("StorageObjectInUseProtection", ADMIT, |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    gated("PodGroupProtection", Feature::GenericWorkload, |_| {
+    gated("PodGroupProtection", ADMIT, Feature::GenericWorkload, |_| {
         Arc::new(PodGroupProtection)
     }),
-    optional("OwnerReferencesPermissionEnforcement", |parts| {
+    optional("OwnerReferencesPermissionEnforcement", VALIDATE, |parts| {
         Arc::new(OwnerReferencesPermissionEnforcement::new(
             parts.permissions.clone(),
             parts.surface.clone(),
         ))
     }),
-    there("PersistentVolumeClaimResize", |parts| {
+    there("PersistentVolumeClaimResize", VALIDATE, |parts| {
         let classes = parts.objects("storage.k8s.io", "storageclasses");
         Arc::new(PersistentVolumeClaimResize::new(classes))
     }),
-    there("RuntimeClass", |parts| {
+    there("RuntimeClass", BOTH, |parts| {
         Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
     }),
-    there("CertificateApproval", |parts| {
+    there("CertificateApproval", VALIDATE, |parts| {
         Arc::new(SignerPermission::to_approve(parts.permissions.clone()))
     }),
-    there("CertificateSigning", |parts| {
+    there("CertificateSigning", VALIDATE, |parts| {
         Arc::new(SignerPermission::to_sign(parts.permissions.clone()))
     }),
-    there("ClusterTrustBundleAttest", |parts| {
+    there("ClusterTrustBundleAttest", VALIDATE, |parts| {
         Arc::new(SignerPermission::to_attest(parts.permissions.clone()))
     }),
-    there("CertificateSubjectRestriction", |_| {
+    there("CertificateSubjectRestriction", VALIDATE, |_| {
         Arc::new(CertificateSubjectRestriction)
     }),
-    there("DefaultIngressClass", |parts| {
+    there("DefaultIngressClass", ADMIT, |parts| {
         Arc::new(DefaultClass::of_ingresses(
             parts.objects("networking.k8s.io", "ingressclasses"),
         ))
     }),
-    optional("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIps)),
-    there("PodTopologyLabels", |parts| {
+    optional("DenyServiceExternalIPs", VALIDATE, |_| Arc::new(DenyServiceExternalIps)),
+    there("PodTopologyLabels", ADMIT, |parts| {
         Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
     }),
-    gated("PodGroupWorkloadExists", Feature::GenericWorkload, |parts| {
+    gated("PodGroupWorkloadExists", VALIDATE, Feature::GenericWorkload, |parts| {
         Arc::new(PodGroupWorkloadExists::new(parts.scheduling("workloads")))
     }),
-    there("NodeDeclaredFeatureValidator", |parts| {
+    there("NodeDeclaredFeatureValidator", VALIDATE, |parts| {
         Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
     }),
-    gated("JobValidation", Feature::GenericWorkload, |parts| {
+    gated("JobValidation", VALIDATE, Feature::GenericWorkload, |parts| {
         Arc::new(JobValidation::new(parts.scheduling("podgroups")))
     }),
-    there("PodResizeValidator", |parts| {
+    there("PodResizeValidator", VALIDATE, |parts| {
         Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
-    following("MutatingAdmissionPolicy", |parts| {
+    following("MutatingAdmissionPolicy", ADMIT, |parts| {
         let plugin = MutatingPolicies::new(parts.policies());
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    following("MutatingAdmissionWebhook", |parts| {
+    following("MutatingAdmissionWebhook", ADMIT, |parts| {
         let source = parts.configurations("mutatingwebhookconfigurations");
         let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks(&parts.webhook_users.mutating));
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    following("ValidatingAdmissionPolicy", |parts| {
+    following("ValidatingAdmissionPolicy", VALIDATE, |parts| {
         let plugin = ValidatingPolicies::new(parts.policies());
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    following("ValidatingAdmissionWebhook", |parts| {
+    following("ValidatingAdmissionWebhook", VALIDATE, |parts| {
         let source = parts.configurations("validatingwebhookconfigurations");
         let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks(&parts.webhook_users.validating));
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    there("ResourceQuota", |parts| {
+    there("ResourceQuota", VALIDATE, |parts| {
         let quotas = parts.surface.resource("", "v1", "resourcequotas");
         let limited = parts.settings.limited_resources.clone();
         Arc::new(ResourceQuota::start(parts.system, quotas, limited))
     }),
-    optional("AlwaysDeny", |_| Arc::new(DenyAllWrites)),
+    optional("AlwaysDeny", BOTH, |_| Arc::new(DenyAllWrites)),
 ];
 
 /// The parts that plugins are made of.
@@ -369,18 +382,19 @@ impl EnabledPlugins {
     pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
         let (mut plugins, mut views) = (Vec::new(), Vec::new());
         for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
-            match plugin.make {
-                Made::Gated(feature, _) if !parts.features.has(feature) => {}
-                Made::There(make) | Made::Gated(_, make) => plugins.push(make(parts)),
+            let made = match plugin.make {
+                Made::Gated(feature, _) if !parts.features.has(feature) => continue,
+                Made::There(make) | Made::Gated(_, make) => make(parts),
                 Made::Following(make) => {
-                    let (plugin, view) = make(parts);
-                    plugins.push(plugin);
+                    let (made, view) = make(parts);
                     views.push(view);
+                    made
                 }
-            }
+            };
+            plugins.push(ChainedPlugin::named(plugin.name, plugin.steps, made));
         }
-        plugins.extend(checks);
-        (Chain::new(plugins), views)
+        plugins.extend(checks.into_iter().map(ChainedPlugin::unnamed));
+        (Chain::new(plugins, parts.system.clock().clone()), views)
     }
 
     fn has(&self, plugin: &Plugin) -> bool {

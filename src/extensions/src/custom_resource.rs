@@ -21,7 +21,7 @@ use trireme_registry::{
 
 use crate::{
     object_schema::VersionSchema,
-    rules::CompiledRules,
+    rules::{CompiledRules, RuleMeters},
     structural::{
         correlation::Ratchet,
         list_types::validate_list_sets_and_maps,
@@ -38,6 +38,7 @@ pub(crate) struct CustomVersion {
     has_status: bool,
     scale: Option<ScalePaths>,
     rules: OnceLock<Option<CompiledRules>>,
+    meters: RuleMeters,
 }
 
 /// The strategy of one custom resource.
@@ -64,6 +65,7 @@ impl CustomVersion {
         schema: Arc<VersionSchema>,
         has_status: bool,
         scale: Option<ScalePaths>,
+        meters: RuleMeters,
     ) -> Self {
         Self {
             group_version,
@@ -71,13 +73,18 @@ impl CustomVersion {
             has_status,
             scale,
             rules: OnceLock::new(),
+            meters,
         }
     }
 
     /// The rules in CEL, if the schema has any. They are compiled when an object is first held against them: a replica that
     /// starts with a thousand definitions needs few of them at once, or ever.
     fn rules(&self) -> Option<&CompiledRules> {
-        let compiled = || CompiledRules::compile(&self.schema.structural, true);
+        let schema = &self.schema.structural;
+        let compiled = || {
+            let compile = || CompiledRules::compile(schema, true);
+            schema.has_rules().then(|| self.meters.compile(compile)).flatten()
+        };
         self.rules.get_or_init(compiled).as_ref()
     }
 
@@ -125,7 +132,7 @@ impl CustomVersion {
             return;
         }
         let ratchet = Ratchet::of(new, old, &self.schema.structural);
-        warnings.add(rules.validate(new, old, ratchet, errors));
+        warnings.add(self.meters.evaluate(|| rules.validate(new, old, ratchet, errors)));
     }
 
     fn validate_scale_spec(&self, object: &Value, errors: &mut ErrorList) {

@@ -44,6 +44,7 @@ use crate::{
     definition::{Definitions, V1Beta1},
     installer::{InstalledRevision, ServesAll},
     resource::Builder,
+    rules::RuleMeters,
     structural::metadata::MetadataType,
 };
 pub use crate::{cleanup::DefinitionCleanup, names::DefinitionNames};
@@ -123,6 +124,7 @@ impl Extensions {
                 services: settings.services,
             }),
             own_versions: own_versions(director),
+            rule_meters: RuleMeters::new(system.clock().clone()),
         });
         let fold = move || Compile {
             builder: builder.clone(),

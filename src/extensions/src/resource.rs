@@ -16,6 +16,7 @@ use crate::{
     json_path::JsonPath,
     object_schema::VersionSchema,
     openapi::{DefinitionSource, SourceNames},
+    rules::RuleMeters,
     structural::metadata::MetadataType,
 };
 
@@ -33,6 +34,8 @@ pub(crate) struct Builder {
     pub(crate) converters: Arc<dyn ConverterSource>,
     /// The group versions of the server's own resources: nothing else is served under them, as in kube-apiserver.
     pub(crate) own_versions: HashSet<GroupVersion>,
+    /// Measures rules.
+    pub(crate) rule_meters: RuleMeters,
 }
 
 /// Makes the converter that a definition asks for.
@@ -113,7 +116,7 @@ impl Builder {
             resource: text("/spec/names/plural").into(),
         };
         let prefix = format!("{}/{group}/{}", self.storage_root, resource.resource);
-        let mut strategy = strategy(group, &versions);
+        let mut strategy = strategy(group, &versions, &self.rule_meters);
         strategy.is_terminating = definition.meta().is_terminating();
         let strategy = Arc::new(strategy);
         let names = |field: &str| {
@@ -240,11 +243,17 @@ impl Builder {
     }
 }
 
-fn strategy(group: &str, versions: &[VersionSource<'_>]) -> CustomResource {
+fn strategy(group: &str, versions: &[VersionSource<'_>], meters: &RuleMeters) -> CustomResource {
     let of_version = |version: &VersionSource<'_>| {
         let group_version = GroupVersion::new(group, version.name);
         let has_status = version.subresource("status").is_some();
-        CustomVersion::new(group_version, version.schema.clone(), has_status, version.scale())
+        CustomVersion::new(
+            group_version,
+            version.schema.clone(),
+            has_status,
+            version.scale(),
+            meters.clone(),
+        )
     };
     CustomResource {
         is_terminating: false,

@@ -4,6 +4,7 @@
 //! that does not gives a warning only if it is broken by what an update leaves as it was.
 
 mod environments;
+mod meters;
 mod shapes;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,11 @@ use trireme_machinery::{
     schema::ListType,
 };
 
-pub(crate) use self::environments::{RuleFindings, examine_rules};
 use self::{environments::compile_rules, shapes::is_visible};
+pub(crate) use self::{
+    environments::{RuleFindings, examine_rules},
+    meters::RuleMeters,
+};
 use crate::structural::{
     Additional, JsonType, RuleText, Structural,
     correlation::{Ratchet, old_item},

@@ -85,6 +85,12 @@ impl Kind {
         self
     }
 
+    /// With work in or beside the store that goes with a write.
+    pub(crate) fn side_effects(mut self, side_effects: impl SideEffects) -> Self {
+        self.side_effects = Some(Arc::new(side_effects));
+        self
+    }
+
     /// With a scale subresource.
     pub(crate) fn scale(mut self, scale: ScalePaths) -> Self {
         self.scale = Some(scale);

@@ -45,5 +45,5 @@ pub use core::bindings::PodBindings;
 pub use core::services::held_by_service;
 pub use other_kinds::other_kinds;
 pub use schemas::schemas;
-pub use settings::{KindSettings, TokenIssuer};
+pub use settings::{KindSettings, MonotonicTime, TokenIssuer};
 pub use trireme_schema::ApiSelection;

@@ -1,6 +1,6 @@
 //! The server's settings that kinds are made with.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use serde_json::Value;
 use trireme_machinery::{ApiError, Features};
@@ -34,7 +34,12 @@ pub struct KindSettings {
     pub endpoints: ResourceLookup,
     /// The signer of service accounts' tokens.
     pub tokens: TokenIssuer,
+    /// Measures how long allocations take.
+    pub now: MonotonicTime,
 }
+
+/// Reads a monotonic clock.
+pub type MonotonicTime = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 impl KindSettings {
     /// The capabilities that containers of this cluster may have.

@@ -252,6 +252,7 @@ pub(crate) fn settings() -> (TempDir, KindSettings) {
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
+        now: Arc::new(|| Clock::system().now()),
     };
     (dir, settings)
 }

@@ -32,6 +32,7 @@ use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::telemetry::SetVerbosity;
 use crate::tokens::TokenKeys;
+use crate::version_metrics;
 
 /// The metrics, the span exporter and the audit log.
 pub(crate) struct Telemetry {
@@ -109,6 +110,8 @@ pub(crate) async fn start(
     telemetry: Telemetry,
 ) -> Result<RunningServer, BuildError> {
     warn_of_what_has_no_effect(settings);
+    let version = version();
+    version_metrics::record(&version, &settings.feature_gates);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
     let reached_at = duties::reachable_address(settings).unwrap_or(settings.bind_address);
@@ -135,7 +138,7 @@ pub(crate) async fn start(
         connect_needs_create: settings.feature_gates.connect_needs_create(),
         flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
         statusz: settings.feature_gates.statusz(),
-        version: version(),
+        version,
         ..EdgeConfig::new(listen, keys.tls)
     };
     let backends = BackendSettings {

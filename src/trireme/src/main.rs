@@ -38,6 +38,7 @@ mod startup_files;
 mod store_size;
 mod telemetry;
 mod tokens;
+mod version_metrics;
 
 use std::error::Error;
 use std::num::NonZeroUsize;

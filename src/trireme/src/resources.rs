@@ -259,5 +259,9 @@ fn kind_settings(
             ServiceRanges::following(configured, system, service_cidrs),
         ),
         ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
+        now: Arc::new({
+            let clock = system.clock().clone();
+            move || clock.now()
+        }),
     })
 }

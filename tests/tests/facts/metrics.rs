@@ -140,7 +140,8 @@ fn metrics_have_the_names_and_labels_of_kube_apiserver() {
     let server = Server::try_start(StoreChoice::Etcd, &[ALL_PLUGINS]).unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
     session(&client);
-    let ours = metrics(&client.get("/metrics").expect("an answer").text());
+    let page = client.get("/metrics").expect("an answer").text();
+    let ours = metrics(&page);
     let recorded = recorded("metrics/names.json");
     let recorded = recorded.as_object().expect("an object of metrics");
     let listed = listed();
@@ -152,9 +153,34 @@ fn metrics_have_the_names_and_labels_of_kube_apiserver() {
         let reason = listed.get(name).map(String::as_str);
         judge(name, ours.get(name), theirs, reason)
     }));
+    let version = client.get("/version").expect("an answer").text();
+    let version: Value = serde_json::from_str(&version).expect("JSON");
+    errors.extend(build_errors(&page, &version));
     // Its log says less than the list, and would hide it.
     drop(server);
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
+}
+
+/// The labels of `kubernetes_build_info` that say something else than `/version`.
+fn build_errors(page: &str, version: &Value) -> Vec<String> {
+    let build = page.lines().find(|line| line.starts_with("kubernetes_build_info{"));
+    let build = build.unwrap_or_default();
+    let labels = [
+        ("major", "major"),
+        ("minor", "minor"),
+        ("git_version", "gitVersion"),
+        ("git_commit", "gitCommit"),
+        ("git_tree_state", "gitTreeState"),
+        ("build_date", "buildDate"),
+        ("go_version", "goVersion"),
+        ("compiler", "compiler"),
+        ("platform", "platform"),
+    ];
+    let labels = labels.map(|(label, field)| format!("{label}={}", version[field]));
+    let wrong = labels.into_iter().filter(|label| !build.contains(label));
+    wrong
+        .map(|label| format!("{label} of /version is not in {build}"))
+        .collect()
 }
 
 /// The difference of a metric from the recorded one.

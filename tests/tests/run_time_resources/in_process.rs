@@ -173,7 +173,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
         event_ttl: Some(Duration::from_secs(3600).into()),
-        addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
+        addresses: AddressAllocator::new(Arc::clone(store), clock.clone(), "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
@@ -182,6 +182,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
+        now: Arc::new(move || clock.now()),
     }
 }
 
@@ -196,7 +197,7 @@ impl Replica {
             system: system.clone(),
             store,
             store_watcher: StoreWatcherOptions::default(),
-            admission: Arc::new(Chain::new(Vec::new())),
+            admission: Arc::new(Chain::default()),
             other_kinds: Arc::new(trireme_kinds::other_kinds()),
             schemas: trireme_kinds::schemas(),
             published,

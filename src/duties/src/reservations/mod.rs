@@ -8,6 +8,7 @@
 //! The addresses of a service are looked at when it changes and when one of them is deleted, ports and what is left over
 //! in every full pass.
 
+mod metrics;
 mod suspects;
 
 use std::{
@@ -29,7 +30,10 @@ use trireme_registry::{
     request::{DeleteOptions, Freshness},
 };
 
-use self::suspects::{Reserved, Suspects};
+use self::{
+    metrics::PortMeters,
+    suspects::{Reserved, Suspects},
+};
 use crate::{Controller, LeaseTenure, ObjectChange, ReconcileResult, SERVER};
 
 /// The allocator of services' addresses puts this label on its `IPAddress` objects; others are users' own.
@@ -62,6 +66,7 @@ pub struct RepairReservations {
     addresses: OwnObjects,
     reservations: Reservations,
     suspects: Mutex<Suspects>,
+    meters: PortMeters,
 }
 
 /// The part of the reservations that is brought in line at a time.
@@ -93,6 +98,7 @@ impl RepairReservations {
             addresses: OwnObjects::new(reservations.addresses.clone(), SERVER),
             reservations,
             suspects: Mutex::default(),
+            meters: PortMeters::new(),
         }
     }
 
@@ -128,11 +134,15 @@ impl RepairReservations {
         // In this order: what is reserved before the services are looked at and is not theirs then is being given to one,
         // was just given back by one, or is left over.
         let addresses = self.addresses.all().await?;
-        let ports = self.reservations.port_allocator.held().await.map_err(failed)?;
-        let services = self.in_use(self.services.all().await?);
+        let ports = self.meters.note(self.reservations.port_allocator.held().await);
+        let ports = ports.map_err(failed)?;
+        self.show(&addresses, &ports);
+        let services = self.in_use(self.meters.note(self.services.all().await)?);
         let allocator = self.reservations.port_allocator.under(term.fence());
         for port in services.ports.difference(&ports) {
-            note(allocator.reserve(*port).await, port)?;
+            let reserved = allocator.reserve(*port).await;
+            metrics::count_repair(&reserved);
+            self.meters.note(note(reserved, port))?;
         }
         let orphans = orphans(&services, &addresses, &ports);
         let (now, patience) = (self.reservations.clock.now(), self.reservations.patience);
@@ -141,6 +151,16 @@ impl RepairReservations {
             suspects.found(term.lease().token, orphans, now, patience)
         };
         self.give_back(left_over, term.fence()).await
+    }
+
+    /// Shows what is reserved, for services and by others.
+    fn show(&self, addresses: &[Value], ports: &HashSet<u16>) {
+        let range = self.reservations.port_allocator.range();
+        let all = (0..=u16::MAX).filter(|port| range.contains(*port)).count();
+        metrics::show_ports(ports.len(), all);
+        let managed = addresses.iter().filter(|address| is_managed(address));
+        let managed: Vec<IpAddr> = managed.filter_map(address_of).collect();
+        metrics::show_addresses(self.reservations.address_allocator.ranges(), &managed);
     }
 
     fn in_use(&self, services: Vec<Value>) -> InUse {
@@ -158,12 +178,15 @@ impl RepairReservations {
         for reserved in left_over {
             tracing::warn!(?reserved, "a reservation without a service is given back");
             match reserved {
-                Reserved::Port(port) => ports.push(port),
+                Reserved::Port(port) => {
+                    metrics::count_leak();
+                    ports.push(port);
+                }
                 Reserved::Address(name, uid) => self.delete(&name, uid, fence).await?,
             }
         }
         let released = self.reservations.port_allocator.under(fence).release(&ports).await;
-        released.map_err(failed)
+        self.meters.note(released).map_err(failed)
     }
 
     async fn delete(&self, name: &str, uid: String, fence: &WriteFence) -> Result<(), ApiError> {
@@ -182,9 +205,7 @@ impl RepairReservations {
 /// The reservations that no service has.
 fn orphans(services: &InUse, addresses: &[Value], ports: &HashSet<u16>) -> HashSet<Reserved> {
     let unused = |address: &&Value| {
-        let labels = &address["metadata"]["labels"];
-        labels[MANAGED_BY.0] == MANAGED_BY.1
-            && address_of(address).is_some_and(|address| !services.addresses.contains(&address))
+        is_managed(address) && address_of(address).is_some_and(|address| !services.addresses.contains(&address))
     };
     let addresses = addresses.iter().filter(unused).map(|address| {
         let [name, uid] = ["name", "uid"].map(|field| text(&address["metadata"][field]).to_owned());
@@ -192,6 +213,11 @@ fn orphans(services: &InUse, addresses: &[Value], ports: &HashSet<u16>) -> HashS
     });
     let ports = ports.difference(&services.ports).copied().map(Reserved::Port);
     addresses.chain(ports).collect()
+}
+
+/// Reports whether the allocator of services' addresses has made this one.
+fn is_managed(address: &Value) -> bool {
+    address["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
 }
 
 fn address_of(object: &Value) -> Option<IpAddr> {

@@ -35,7 +35,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
         storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         event_ttl: Some(Duration::from_secs(3600).into()),
-        addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
+        addresses: AddressAllocator::new(Arc::clone(store), clock.clone(), "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,
         endpoints: published.resource("", "v1", "endpoints"),
@@ -45,6 +45,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
+        now: Arc::new(move || clock.now()),
     }
 }
 
@@ -58,7 +59,7 @@ async fn serve(
         system: kit.system.clone(),
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
-        admission: Arc::new(Chain::new(Vec::new())),
+        admission: Arc::new(Chain::default()),
         published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
         schemas: trireme_kinds::schemas(),

@@ -74,6 +74,7 @@ pub(crate) struct FlowController {
     published: Arc<ArcSwap<LevelTable>>,
     kept: BTreeMap<Arc<str>, KeptLevel>,
     late: LateReleases,
+    fair_fraction: Gauge,
 }
 
 impl FlowController {
@@ -90,6 +91,7 @@ impl FlowController {
             published,
             kept: BTreeMap::new(),
             late,
+            fair_fraction: gauge!("apiserver_flowcontrol_seat_fair_frac"),
         };
         controller.configure(&FlowConfig::of([], []))?;
         Ok(controller)
@@ -172,8 +174,10 @@ impl FlowController {
         let limited = |kept: &&mut KeptLevel| !kept.level.is_exempt && !kept.level.is_quiescing;
         let mut limited: Vec<&mut KeptLevel> = self.kept.values_mut().filter(limited).collect();
         let demands: Vec<SeatDemand> = limited.iter_mut().map(|kept| kept.demand()).collect();
-        let limits = borrowed_limits(self.server_seats, &demands);
-        for (kept, limit) in limited.into_iter().zip(limits) {
+        let borrowed = borrowed_limits(self.server_seats, &demands);
+        self.fair_fraction.set(borrowed.fair_fraction);
+        for ((kept, demand), limit) in limited.into_iter().zip(demands).zip(borrowed.limits) {
+            kept.show_target(&demand);
             kept.set_current(limit);
         }
         self.stop_idle();
@@ -251,6 +255,12 @@ impl KeptLevel {
     fn set_current(&self, limit: u32) {
         self.level.seats.set_limit(limit);
         self.shown.show(self.limits, limit);
+    }
+
+    /// Shows the seats that are aimed at, from the first division on: exempt levels have no share in one.
+    fn show_target(&self, demand: &SeatDemand) {
+        gauge!("apiserver_flowcontrol_target_seats", "priority_level" => self.level.name.to_string())
+            .set(demand.target());
     }
 
     /// The demand of the last period.

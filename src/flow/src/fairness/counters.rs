@@ -90,6 +90,7 @@ pub(crate) struct RouteMeters {
     waited_in_vain: Histogram,
     estimated_seats: Histogram,
     watchers: Histogram,
+    queue_length: Histogram,
     in_queue: Gauge,
     in_queue_seats: Gauge,
     executing: Gauge,
@@ -118,6 +119,7 @@ impl RouteMeters {
             waited_in_vain: waited("false"),
             estimated_seats: histogram!("apiserver_flowcontrol_work_estimated_seats", &labels),
             watchers: histogram!("apiserver_flowcontrol_watch_count_samples", &labels),
+            queue_length: histogram!("apiserver_flowcontrol_request_queue_length_after_enqueue", &labels),
             in_queue: gauge!("apiserver_flowcontrol_current_inqueue_requests", &labels),
             in_queue_seats: gauge!("apiserver_flowcontrol_current_inqueue_seats", &labels),
             executing: gauge!("apiserver_flowcontrol_current_executing_requests", &labels),
@@ -135,6 +137,11 @@ impl RouteMeters {
     /// A write has so many watchers.
     pub(crate) fn watched(&self, watchers: u32) {
         self.watchers.record(f64::from(watchers));
+    }
+
+    /// A request waits in a queue of so many.
+    pub(crate) fn enqueued(&self, length: usize) {
+        self.queue_length.record(length as f64);
     }
 
     /// A request has got its seat after so long.
@@ -192,6 +199,33 @@ impl Drop for WaitCount<'_> {
         if !self.is_over {
             self.counters
                 .refused(self.request.schema.name(), RefusalReason::Cancelled);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::RouteMeters;
+
+    #[test]
+    fn a_request_sees_how_long_its_queue_is() {
+        let builder = PrometheusBuilder::new().set_buckets(&[0.0, 10.0]).expect("buckets");
+        let recorder = builder.build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let meters = RouteMeters::new("service-accounts", "workload-low");
+            meters.enqueued(1);
+            meters.enqueued(11);
+        });
+        let page = recorder.handle().render();
+        let labels = r#"priority_level="workload-low",flow_schema="service-accounts""#;
+        let name = "apiserver_flowcontrol_request_queue_length_after_enqueue";
+        for series in [
+            format!("{name}_bucket{{{labels},le=\"10\"}} 1"),
+            format!("{name}_count{{{labels}}} 2"),
+        ] {
+            assert!(page.lines().any(|line| line == series), "{series}\n{page}");
         }
     }
 }

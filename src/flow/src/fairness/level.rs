@@ -90,7 +90,9 @@ impl Receive<Enqueue> for LevelActor {
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
         self.seats.wait(work.most_seats());
-        queues.enqueue(place, work, QueuedRequest { request, reply });
+        let meters = Arc::clone(&request.meters);
+        let length = queues.enqueue(place, work, QueuedRequest { request, reply });
+        meters.enqueued(length);
         self.dispatch(turn);
     }
 }

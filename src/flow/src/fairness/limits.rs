@@ -49,9 +49,16 @@ const WHOLE: u64 = 1 << 20;
 /// The largest fraction that is tried.
 const MOST: u64 = 1 << 40;
 
+/// The seats of levels, and the fraction of its target that each level gets between its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BorrowedLimits {
+    pub(crate) limits: Vec<u32>,
+    pub(crate) fair_fraction: f64,
+}
+
 /// Divides the server's seats anew: no level gets less than it needs of its own, none more than it may borrow, and in between
 /// each gets the same fraction of its demand.
-pub(crate) fn borrowed_limits(server: u32, demands: &[SeatDemand]) -> Vec<u32> {
+pub(crate) fn borrowed_limits(server: u32, demands: &[SeatDemand]) -> BorrowedLimits {
     let bounds: Vec<_> = demands.iter().map(SeatDemand::bounds).collect();
     let sum = |fraction: u64| bounds.iter().map(|bound| bound.at(fraction)).sum::<u64>();
     let all = u64::from(server) * 1000;
@@ -65,10 +72,11 @@ pub(crate) fn borrowed_limits(server: u32, demands: &[SeatDemand]) -> Vec<u32> {
             high = middle;
         }
     }
-    bounds
-        .iter()
-        .map(|bound| narrow((bound.at(high) + 500) / 1000))
-        .collect()
+    let limits = bounds.iter().map(|bound| narrow((bound.at(high) + 500) / 1000));
+    BorrowedLimits {
+        limits: limits.collect(),
+        fair_fraction: high as f64 / WHOLE as f64,
+    }
 }
 
 /// Bounds of a level's seats, in thousandths.
@@ -86,6 +94,11 @@ impl SeatBounds {
 }
 
 impl SeatDemand {
+    /// The seats that a level is to have if the server has enough for all.
+    pub(crate) fn target(&self) -> f64 {
+        self.bounds().target as f64 / 1000.0
+    }
+
     fn bounds(&self) -> SeatBounds {
         let limits = self.limits;
         let least = u64::from(limits.lower.max(limits.nominal.min(self.peak))) * 1000;

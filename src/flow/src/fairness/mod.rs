@@ -68,7 +68,8 @@ use crate::{
 pub struct PriorityAndFairness {
     table: Arc<ArcSwap<LevelTable>>,
     configs: Arc<watch::Sender<FlowConfig>>,
-    in_flight: Arc<InFlightGauges>,
+    in_flight: Arc<KindGauges>,
+    in_queue: Arc<KindGauges>,
     clock: Clock,
 }
 
@@ -139,37 +140,40 @@ pub struct FlowDemand {
 #[must_use]
 pub struct FlowSeat {
     _held: LevelSeat,
-    in_flight: Gauge,
+    _in_flight: KindCount,
 }
 
-impl Drop for FlowSeat {
-    fn drop(&mut self) {
-        self.in_flight.decrement(1.0);
-    }
-}
-
-/// The requests that have seats, by class: what dashboards know from servers without priorities.
-struct InFlightGauges {
+/// The requests that have seats, or wait for them, by class: what dashboards know from servers without priorities.
+struct KindGauges {
     read_only: Gauge,
     mutating: Gauge,
 }
 
-impl InFlightGauges {
-    fn new() -> Self {
-        let of = |kind: &'static str| gauge!("apiserver_current_inflight_requests", "request_kind" => kind);
+impl KindGauges {
+    fn new(name: &'static str) -> Self {
+        let of = |kind: &'static str| gauge!(name, "request_kind" => kind);
         Self {
             read_only: of("readOnly"),
             mutating: of("mutating"),
         }
     }
 
-    fn count(&self, held: LevelSeat, kind: RequestKind) -> FlowSeat {
-        let in_flight = match kind {
+    /// Counts a request until the count is dropped.
+    fn count(&self, kind: RequestKind) -> KindCount {
+        let gauge = match kind {
             RequestKind::ReadOnly => self.read_only.clone(),
             RequestKind::Mutating => self.mutating.clone(),
         };
-        in_flight.increment(1.0);
-        FlowSeat { _held: held, in_flight }
+        gauge.increment(1.0);
+        KindCount(gauge)
+    }
+}
+
+struct KindCount(Gauge);
+
+impl Drop for KindCount {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 
@@ -190,7 +194,8 @@ impl PriorityAndFairness {
         Ok(Self {
             table,
             configs: Arc::new(sender),
-            in_flight: Arc::new(InFlightGauges::new()),
+            in_flight: Arc::new(KindGauges::new("apiserver_current_inflight_requests")),
+            in_queue: Arc::new(KindGauges::new("apiserver_current_inqueue_requests")),
             clock: system.clock().clone(),
         })
     }
@@ -223,8 +228,10 @@ impl PriorityAndFairness {
     /// # Errors
     /// [`Full`] if there are none in time.
     pub async fn acquire(&self, flow: &Flow, demand: FlowDemand, details: RequestDetails) -> Result<FlowSeat, Full> {
-        let held = self.take(flow, demand, details).await?;
-        Ok(self.in_flight.count(held, demand.kind))
+        Ok(FlowSeat {
+            _held: self.take(flow, demand, details).await?,
+            _in_flight: self.in_flight.count(demand.kind),
+        })
     }
 
     async fn take(&self, flow: &Flow, demand: FlowDemand, details: RequestDetails) -> Result<LevelSeat, Full> {
@@ -248,6 +255,7 @@ impl PriorityAndFairness {
             route.meters.dispatched(Duration::ZERO);
             return Ok(held);
         }
+        let _in_queue = self.in_queue.count(demand.kind);
         self.wait(route, request, demand.deadline).await
     }
 

@@ -167,15 +167,16 @@ impl<T> FairQueues<T> {
         has_room.then_some(QueuePlace(chosen))
     }
 
-    /// Puts a request where there is room for it.
-    pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, work: WorkEstimate, item: T) {
+    /// Puts a request where there is room for it; returns how many wait in that queue now.
+    pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, work: WorkEstimate, item: T) -> usize {
         let Some(queue) = self.queues.get_mut(index) else {
-            return;
+            return 0;
         };
         if !queue.is_active() {
             queue.next_start = self.virtual_now;
         }
         queue.waiting.push_back(Waiting { work, item });
+        queue.waiting.len()
     }
 
     /// The request whose turn it is, if `may_take` finds seats for it. A wide request at the head is not overtaken: it would

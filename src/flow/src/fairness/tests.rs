@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use trireme_actors::{
     Clock,
@@ -14,7 +15,7 @@ use trireme_actors::{
 };
 
 use super::{
-    FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects,
+    FlowConfig, FlowDump, FlowRequest, FlowSubject, KindGauges, PriorityAndFairness, bootstrap_objects,
     config::QueueShape,
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
     queues::FairQueues,
@@ -310,7 +311,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let flood = 7_u64;
     for n in 0..200 {
         if let Some(place) = queues.place(now, 1, flood) {
-            queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n));
+            assert!(queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n)) > 0);
         }
     }
     // One that was let through a moment ago, so that the flood's queues are behind in virtual time.
@@ -320,7 +321,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
         .find(|flow| queues.place(now, 1, *flow).is_some())
         .expect("a flow of another hand");
     let place = queues.place(now, 1, mouse).expect("there is room");
-    queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
+    let _length = queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
     let order: Vec<&str> = (0..7)
         .filter_map(|_| queues.dispatch(now, 1, |_| true))
         .map(|next| next.item.0)
@@ -402,12 +403,36 @@ fn a_busy_level_borrows_what_idle_ones_lend() {
         peak,
         smoothed_milli: u64::from(peak) * 1000,
     };
-    let limits = borrowed_limits(100, &[level(50, 25, 100, 90), level(50, 25, 100, 0)]);
-    assert_eq!(limits, [75, 25]);
+    let busy = level(50, 25, 100, 90);
+    let borrowed = borrowed_limits(100, &[busy, level(50, 25, 100, 0)]);
+    assert_eq!(borrowed.limits, [75, 25]);
+    // The busy level gets 75 of the 90 seats that it is to have.
+    assert!((busy.target() - 90.0).abs() < 1e-9 && (borrowed.fair_fraction - 75.0 / 90.0).abs() < 1e-5);
     let bounded = borrowed_limits(100, &[level(50, 25, 60, 90), level(50, 25, 100, 0)]);
-    assert_eq!(bounded, [60, 40]);
-    let both = borrowed_limits(100, &[level(50, 25, 100, 90), level(50, 25, 100, 90)]);
-    assert_eq!(both, [50, 50]);
+    assert_eq!(bounded.limits, [60, 40]);
+    let both = borrowed_limits(100, &[busy, busy]);
+    assert_eq!(both.limits, [50, 50]);
+}
+
+#[test]
+fn requests_in_queues_are_counted_by_kind_until_they_leave() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let shown = |kind: &str| {
+        let series = format!("apiserver_current_inqueue_requests{{request_kind=\"{kind}\"}} ");
+        let page = recorder.handle().render();
+        page.lines()
+            .find_map(|line| line.strip_prefix(&series).map(str::to_owned))
+    };
+    metrics::with_local_recorder(&recorder, || {
+        let gauges = KindGauges::new("apiserver_current_inqueue_requests");
+        let waits = gauges.count(RequestKind::Mutating);
+        assert_eq!(
+            (shown("mutating").as_deref(), shown("readOnly").as_deref()),
+            (Some("1"), Some("0"))
+        );
+        drop(waits);
+        assert_eq!(shown("mutating").as_deref(), Some("0"));
+    });
 }
 
 #[test]

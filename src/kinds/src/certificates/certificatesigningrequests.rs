@@ -20,6 +20,7 @@ use trireme_registry::{
 
 use super::{
     pem::blocks,
+    requested_duration::DurationCounts,
     x509::{certificate_request_error, certificates_error},
 };
 use crate::{
@@ -73,7 +74,7 @@ pub(crate) fn kind() -> Kind {
         };
         Value::from(seconds.map_or_else(|| "<none>".to_owned(), shown))
     };
-    Kind::new("certificates.k8s.io", "certificatesigningrequests", SigningRequests).columns(vec![
+    let kind = Kind::new("certificates.k8s.io", "certificatesigningrequests", SigningRequests).columns(vec![
         columns::name(),
         columns::age(),
         column("SignerName", "string", described(SIGNER), at("/spec/signerName")),
@@ -95,7 +96,8 @@ pub(crate) fn kind() -> Kind {
             described("Conditions applied to the request, such as approval or denial."),
             |object| Value::from(condition(object)),
         ),
-    ])
+    ]);
+    kind.side_effects(DurationCounts)
 }
 
 fn conditions(object: &Value) -> &[Value] {

@@ -6,6 +6,7 @@ mod issued;
 mod keys;
 pub(crate) mod pem;
 pub(crate) mod podcertificaterequests;
+mod requested_duration;
 pub(crate) mod x509;
 
 use crate::kind::Kind;

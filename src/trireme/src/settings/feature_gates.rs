@@ -112,6 +112,18 @@ impl FeatureGates {
         on.map(|gate| gate.name)
     }
 
+    /// All features and the switches of whole stages, with their stages, and whether they are on.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, GateStage, bool)> {
+        let features = feature_gates()
+            .iter()
+            .map(|gate| (gate.name, gate.stage, self.state(gate)));
+        let is_switched_on = |name: &str| self.switched.get(name).copied().unwrap_or(false);
+        let stages = ALL
+            .into_iter()
+            .map(move |(name, stage)| (name, stage, is_switched_on(name)));
+        features.chain(stages)
+    }
+
     /// The features that were switched away from their defaults although nothing here depends on them.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         let is_obeyed = |name: &str| OBEYED.contains(&name) || Feature::ALL.iter().any(|(_, gate)| *gate == name);

@@ -1,6 +1,6 @@
 //! Reserves the addresses and ports of services, and gives them back.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -25,10 +25,11 @@ use super::{
     ports::{self, NodePortRequest},
 };
 use crate::{
-    settings::KindSettings,
+    settings::{KindSettings, MonotonicTime},
     values::{struct_mut, text_at},
 };
 
+mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,14 @@ pub(super) struct Allocation {
     addresses: AddressAllocator,
     ports: PortAllocator,
     endpoints: ResourceLookup,
+    now: MonotonicTime,
+}
+
+/// What a write has taken.
+struct Taken {
+    keys: Vec<String>,
+    /// It is given back at once, and does not count.
+    is_dry_run: bool,
 }
 
 /// An address to reserve: any of the family, or a certain one. Its place is that in `clusterIPs`.
@@ -154,24 +163,20 @@ impl Allocation {
             addresses: settings.addresses.clone(),
             ports: settings.ports.clone(),
             endpoints: settings.endpoints.clone(),
+            now: Arc::clone(&settings.now),
         }
     }
 
-    async fn take(&self, new: &mut Value, old: Option<&Value>, taken: &mut Vec<String>) -> Result<(), ApiError> {
+    async fn take(&self, new: &mut Value, old: Option<&Value>, taken: &mut Taken) -> Result<(), ApiError> {
         self.take_addresses(new, old, taken).await?;
         self.take_node_ports(new, old, taken).await?;
         self.take_health_check_port(new, old, taken).await
     }
 
-    async fn take_addresses(
-        &self,
-        new: &mut Value,
-        old: Option<&Value>,
-        taken: &mut Vec<String>,
-    ) -> Result<(), ApiError> {
+    async fn take_addresses(&self, new: &mut Value, old: Option<&Value>, taken: &mut Taken) -> Result<(), ApiError> {
         for request in address_requests(new, old) {
-            let address = self.take_address(new, &request).await?;
-            taken.push(format!("{ADDRESS}{address}"));
+            let address = self.take_address(new, &request, taken.is_dry_run).await?;
+            taken.keys.push(format!("{ADDRESS}{address}"));
             if request.address.is_none() {
                 set_address(new, request.index, address);
             }
@@ -179,23 +184,26 @@ impl Allocation {
         Ok(())
     }
 
-    async fn take_address(&self, new: &Value, request: &AddressRequest) -> Result<IpAddr, ApiError> {
+    async fn take_address(&self, new: &Value, request: &AddressRequest, is_dry_run: bool) -> Result<IpAddr, ApiError> {
         let (namespace, name) = (text_at(new, "/metadata/namespace"), text_at(new, "/metadata/name"));
+        let (ranges, began) = (self.addresses.ranges(), (self.now)());
+        let took = || (self.now)().saturating_duration_since(began);
         if let Some(address) = request.address {
             let reserved = self.addresses.reserve(address, namespace, name).await;
+            if !is_dry_run {
+                metrics::count_reserved(ranges, address, &reserved, took());
+            }
             reserved.map_err(|why| refused(new, why, |why| address_error(new, address, why)))?;
             return Ok(address);
         }
         let allocated = self.addresses.allocate(request.family, namespace, name).await;
+        if !is_dry_run {
+            metrics::count_allocated(ranges, request.family, &allocated, took());
+        }
         allocated.map_err(|why| exhausted(&format!("serviceIP for Service {name:?}"), why))
     }
 
-    async fn take_node_ports(
-        &self,
-        new: &mut Value,
-        old: Option<&Value>,
-        taken: &mut Vec<String>,
-    ) -> Result<(), ApiError> {
+    async fn take_node_ports(&self, new: &mut Value, old: Option<&Value>, taken: &mut Taken) -> Result<(), ApiError> {
         for (index, wanted) in ports::wanted(new, old) {
             let number = match wanted {
                 NodePortRequest::Number(number) => {
@@ -221,7 +229,7 @@ impl Allocation {
         &self,
         new: &mut Value,
         old: Option<&Value>,
-        taken: &mut Vec<String>,
+        taken: &mut Taken,
     ) -> Result<(), ApiError> {
         if !needs_health_check_port(new) || old.is_some_and(needs_health_check_port) {
             return Ok(());
@@ -242,16 +250,26 @@ impl Allocation {
             .map_err(|why| refused(new, why, error))
     }
 
-    async fn reserve_port(&self, number: i64, taken: &mut Vec<String>) -> Result<(), AllocateError> {
-        let outside = |_| AllocateError::PortOutside(self.ports.range().to_string());
-        self.ports.reserve(u16::try_from(number).map_err(outside)?).await?;
-        taken.push(format!("{PORT}{number}"));
+    async fn reserve_port(&self, number: i64, taken: &mut Taken) -> Result<(), AllocateError> {
+        let reserved = match u16::try_from(number) {
+            Ok(number) => self.ports.reserve(number).await,
+            Err(_) => Err(AllocateError::PortOutside(self.ports.range().to_string())),
+        };
+        if !taken.is_dry_run {
+            metrics::count_port(metrics::STATIC, &reserved);
+        }
+        reserved?;
+        taken.keys.push(format!("{PORT}{number}"));
         Ok(())
     }
 
-    async fn any_port(&self, taken: &mut Vec<String>) -> Result<i64, AllocateError> {
-        let number = self.ports.allocate().await?;
-        taken.push(format!("{PORT}{number}"));
+    async fn any_port(&self, taken: &mut Taken) -> Result<i64, AllocateError> {
+        let allocated = self.ports.allocate().await;
+        if !taken.is_dry_run {
+            metrics::count_port(metrics::DYNAMIC, &allocated);
+        }
+        let number = allocated?;
+        taken.keys.push(format!("{PORT}{number}"));
         Ok(number.into())
     }
 
@@ -305,17 +323,20 @@ impl SideEffects for Allocation {
         dry_run: bool,
     ) -> BoxFuture<'a, Result<Reservation, ApiError>> {
         Box::pin(async move {
-            let mut taken = Vec::new();
+            let mut taken = Taken {
+                keys: Vec::new(),
+                is_dry_run: dry_run,
+            };
             let outcome = self.take(new, old, &mut taken).await;
             if dry_run || outcome.is_err() {
-                self.give_back(&taken).await;
-                taken.clear();
+                self.give_back(&taken.keys).await;
+                taken.keys.clear();
             }
             outcome?;
             let kept = held_keys(new);
             let dropped = old.filter(|_| !dry_run).map(held_keys).unwrap_or_default();
             Ok(Reservation {
-                taken,
+                taken: taken.keys,
                 dropped: dropped.into_iter().filter(|key| !kept.contains(key)).collect(),
             })
         })

@@ -19,8 +19,6 @@ mod tests;
 
 pub use allocation::held_by_service;
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::ErrorList,
@@ -46,9 +44,8 @@ pub(crate) fn kind(settings: &KindSettings) -> Kind {
         ports: settings.ports.range(),
     };
     let allocation = allocation::Allocation::new(settings);
-    let mut kind = Kind::new("", "services", strategy).columns(columns::columns());
-    kind.side_effects = Some(Arc::new(allocation));
-    kind
+    let kind = Kind::new("", "services", strategy).columns(columns::columns());
+    kind.side_effects(allocation)
 }
 
 struct Services {

@@ -1,5 +1,6 @@
 //! Tests of the reservations of services in a real store, and of their release.
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_machinery::ApiError;
@@ -83,6 +84,49 @@ async fn dry_runs_fill_in_and_keep_nothing() {
         .reserve(&mut object, None, false)
         .await
         .expect("all is still free");
+}
+
+/// The series that a session leaves, without those of durations' buckets.
+fn series(session: impl Future<Output = ()>) -> Vec<String> {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    ::metrics::with_local_recorder(&recorder, || runtime.block_on(session));
+    let page = recorder.handle().render();
+    let mut series: Vec<String> = page
+        .lines()
+        .filter(|line| line.contains("_total{") || line.contains("_count{"))
+        .map(str::to_owned)
+        .collect();
+    series.sort_unstable();
+    series
+}
+
+#[test]
+fn allocations_are_counted_by_range_and_by_what_was_wanted() {
+    let (_dir, allocation) = allocation();
+    let series = series(async {
+        let fixed = json!({"type": "NodePort", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"],
+                           "ports": [{"port": 80, "nodePort": 30001}, {"port": 81}]});
+        created(&allocation, fixed.clone()).await.expect("all is free");
+        created(&allocation, fixed).await.expect_err("the address is taken");
+        let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]});
+        created(&allocation, port).await.expect_err("the port is taken");
+        let mut tried = service(json!({"type": "ClusterIP"}));
+        allocation.reserve(&mut tried, None, true).await.expect("it is free");
+    });
+    assert_eq!(
+        series,
+        [
+            r#"kube_apiserver_clusterip_allocator_allocation_duration_seconds_count{cidr="10.0.0.0/29"} 2"#,
+            r#"kube_apiserver_clusterip_allocator_allocation_errors_total{cidr="10.0.0.0/29",scope="static"} 1"#,
+            r#"kube_apiserver_clusterip_allocator_allocation_total{cidr="10.0.0.0/29",scope="dynamic"} 1"#,
+            r#"kube_apiserver_clusterip_allocator_allocation_total{cidr="10.0.0.0/29",scope="static"} 1"#,
+            r#"kube_apiserver_nodeport_allocator_allocation_errors_total{scope="static"} 1"#,
+            r#"kube_apiserver_nodeport_allocator_allocation_total{scope="dynamic"} 1"#,
+            r#"kube_apiserver_nodeport_allocator_allocation_total{scope="static"} 1"#,
+        ]
+    );
 }
 
 #[tokio::test]
