@@ -18,7 +18,6 @@ use std::{
 use actix_web::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Label, SharedString, counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use trireme_flow::RequestKind;
 use trireme_machinery::GroupVersion;
 use trireme_registry::{ResourceDefinition, SubresourceDefinition};
 
@@ -353,27 +352,6 @@ impl LongRunning {
 }
 
 impl Drop for LongRunning {
-    fn drop(&mut self) {
-        self.0.decrement(1.0);
-    }
-}
-
-/// Counts a request as waiting in a queue for its seat until it is dropped.
-pub(crate) struct Queued(Gauge);
-
-impl Queued {
-    pub(crate) fn begin(kind: RequestKind) -> Self {
-        let kind = match kind {
-            RequestKind::ReadOnly => "readOnly",
-            RequestKind::Mutating => "mutating",
-        };
-        let gauge = gauge!("apiserver_current_inqueue_requests", "request_kind" => kind);
-        gauge.increment(1.0);
-        Self(gauge)
-    }
-}
-
-impl Drop for Queued {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

@@ -55,9 +55,7 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
         seat
     } else {
         let queued = state.clock.now();
-        let in_queue = metrics::Queued::begin(demand.kind);
         let seat = acquired.await;
-        drop(in_queue);
         let waited = state.clock.now().saturating_duration_since(queued);
         exchange.queue_wait.set(waited);
         seat

@@ -161,20 +161,3 @@ fn field_validation_has_a_series_for_each_value_that_is_allowed() {
         ],
     );
 }
-
-#[test]
-fn requests_in_a_queue_are_counted_by_their_kind() {
-    let page = page(|| {
-        let gone = Queued::begin(RequestKind::ReadOnly);
-        let stays = [RequestKind::ReadOnly, RequestKind::Mutating].map(Queued::begin);
-        drop(gone);
-        std::mem::forget(stays);
-    });
-    assert_lines(
-        &page,
-        &[
-            r#"apiserver_current_inqueue_requests{request_kind="readOnly"} 1"#,
-            r#"apiserver_current_inqueue_requests{request_kind="mutating"} 1"#,
-        ],
-    );
-}
