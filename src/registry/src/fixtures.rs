@@ -32,6 +32,10 @@ use crate::{
     watch_cache::OwnedWatchCache,
 };
 
+mod slow_read_index;
+
+pub(crate) use slow_read_index::SlowReadIndex;
+
 static TYPES: LazyLock<(Arc<TypeTable>, TypeId)> = LazyLock::new(|| {
     let mut types = TypeTable::default();
     let id = types.define(TypeDef {

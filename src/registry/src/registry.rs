@@ -56,7 +56,7 @@ impl RegistryHandle {
         known_kinds: Arc<ArcSwap<KnownKinds>>,
     ) -> Result<Self, RegistryError> {
         let info = Arc::clone(reader.info());
-        let locks = KeyLocks::spawn(system, name)?;
+        let locks = KeyLocks::spawn(system, &name)?;
         Ok(Self {
             current: reader.current().clone(),
             writer: Arc::new(Writer {

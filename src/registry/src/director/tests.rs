@@ -1,19 +1,22 @@
 use std::{collections::HashSet, sync::Arc};
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 use trireme_actors::{
     testkit::{assert_topology_happened, eventually, run},
     topology::Topology,
 };
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Reason};
 use trireme_storage::Storage;
 
 use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registries};
 use crate::{
     admission::{Admission, Attributes},
     definition::ResourceDefinition,
-    fixtures::{configmaps, get, list, metered, metrics_page, nodes, open_store, put, renamed, target, watch, widgets},
+    fixtures::{
+        SlowReadIndex, configmaps, get, list, metered, metrics_page, nodes, open_store, put, renamed, target, watch,
+        widgets,
+    },
     openapi_fragment::NoSchemas,
     request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
@@ -105,7 +108,9 @@ fn resources_come_and_go() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
         let director = start(&kit.system, store.clone(), vec![configmaps()]).await;
-        for _ in 0..2 {
+        // As if a write were under way in each for as long as the test goes on.
+        let mut removed = Vec::new();
+        for _ in 0..3 {
             director.install(vec![Arc::new(nodes())]).await.expect("it is new");
             let again = director.install(vec![Arc::new(nodes())]).await;
             assert!(matches!(again, Err(DirectorError::Duplicate(_))), "{again:?}");
@@ -124,6 +129,7 @@ fn resources_come_and_go() {
             director.remove(&nodes().resource).await.expect("the director answers");
             assert!(director.surface().find("", "v1", "nodes").is_none());
             assert!(watcher.next().await.is_none(), "its watches end");
+            removed.push(registry);
         }
         let kept = director
             .surface()
@@ -180,7 +186,8 @@ fn a_resource_can_be_served_after_it_came_with_one_that_cannot() {
 fn the_declared_edges_and_timers_are_those_that_happen() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
-        let director = start(&kit.system, store.clone(), vec![configmaps(), widgets()]).await;
+        let slow = SlowReadIndex::over(store.clone(), 1_000);
+        let director = start(&kit.system, slow.clone(), vec![configmaps(), widgets()]).await;
         let fewer = ResourceDefinition {
             versions: widgets().versions.into_iter().take(1).collect(),
             ..widgets()
@@ -189,13 +196,26 @@ fn the_declared_edges_and_timers_are_those_that_happen() {
         let route = director.surface().find("", "v1", "configmaps").expect("it is served");
         let info = route.registry.info().clone();
         put(&*store, &info, "n/one", json!({})).await;
-        route.registry.get(get("n/one")).await.expect("it is there");
+        slow.let_through.forget_permits(usize::MAX);
+        let mut reads = [1, 2].map(|_| Box::pin(route.registry.get(get("n/one"))));
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none(), "it waits for the store");
+        }
+        slow.let_through.add_permits(1_000);
+        for read in reads {
+            read.await.expect("it is there");
+        }
         let _watcher = route.registry.watch(watch("n", WatchStart::Now(Freshness::Any))).await;
-        let delete = DeleteRequest {
-            target: target("n", "one"),
-            options: DeleteOptions::default(),
+        let delete = || {
+            let request = DeleteRequest {
+                target: target("n", "one"),
+                options: DeleteOptions::default(),
+            };
+            Box::pin(route.registry.delete(request))
         };
-        route.registry.delete(delete).await.expect("it is deleted");
+        let (deleted, too_late) = tokio::join!(delete(), delete());
+        deleted.expect("it is deleted");
+        assert_eq!(too_late.expect_err("it is gone").reason, Reason::NotFound);
         route.registry.reader().cache().crash();
         put(&*store, &info, "n/two", json!({})).await;
         route

@@ -1,40 +1,53 @@
-//! The actor around [`KeyQueues`].
-
-use std::sync::Arc;
+//! The actor of those who wait for keys.
 
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
     logic::KeyQueues,
-    messages::{KeyGuard, KeyReleased, LockKey},
+    messages::{KeyGuard, KeyReleased, LockKey, ReleaseNotice, SharedKeys},
 };
-use crate::item::{Item, ItemKey};
+use crate::item::ItemKey;
 
-/// Hands out the right to write a key, to one at a time.
-#[derive(Default)]
+/// Passes the right to write a key on, to one at a time.
 pub(super) struct KeyLocker {
+    keys: SharedKeys,
     queues: KeyQueues<Reply<KeyGuard>>,
 }
 
 impl Actor for KeyLocker {
     const KIND: ActorKind = ActorKind::REGISTRY;
+
+    fn started(&mut self, _turn: &mut Turn<'_, Self>) {
+        self.keys.table().begin_anew();
+    }
 }
 
 impl KeyLocker {
-    fn grant(key: ItemKey, latest: Option<Arc<Item>>, reply: Reply<KeyGuard>, turn: &mut Turn<'_, Self>) {
-        let (guard, released) = KeyGuard::new(latest);
-        turn.detach(released, move |left| KeyReleased {
-            key,
-            latest: left.ok().and_then(Result::ok).flatten(),
-        });
-        reply.send(guard);
+    pub(super) fn new(keys: SharedKeys) -> Self {
+        Self {
+            keys,
+            queues: KeyQueues::default(),
+        }
     }
+}
+
+/// What tells the actor when a key is released.
+fn notice(key: &ItemKey, turn: &mut Turn<'_, KeyLocker>) -> ReleaseNotice {
+    let (notice, released) = tokio::sync::oneshot::channel();
+    let key = key.clone();
+    turn.detach(released, move |left| KeyReleased {
+        key,
+        latest: left.ok().and_then(Result::ok).flatten(),
+    });
+    notice
 }
 
 impl Receive<LockKey> for KeyLocker {
     fn receive(&mut self, LockKey(key): LockKey, reply: Reply<KeyGuard>, turn: &mut Turn<'_, Self>) {
-        if let Some(reply) = self.queues.request(&key, reply) {
-            Self::grant(key, None, reply, turn);
+        let taken = self.keys.table().take_or_await(&key, || notice(&key, turn));
+        match taken {
+            Some(holder) => reply.send(self.keys.guard(key, holder, None)),
+            None => self.queues.push(&key, reply),
         }
     }
 }
@@ -42,8 +55,13 @@ impl Receive<LockKey> for KeyLocker {
 impl Receive<KeyReleased> for KeyLocker {
     fn receive(&mut self, message: KeyReleased, _reply: Reply<()>, turn: &mut Turn<'_, Self>) {
         let KeyReleased { key, latest } = message;
-        if let Some(next) = self.queues.release(&key, Reply::is_abandoned) {
-            Self::grant(key, latest, next, turn);
+        match self.queues.next(&key, Reply::is_abandoned) {
+            Some((next, has_more)) => {
+                let notice = has_more.then(|| notice(&key, turn));
+                let holder = self.keys.table().pass_on(&key, notice);
+                next.send(self.keys.guard(key, holder, latest));
+            }
+            None => self.keys.table().forget(&key),
         }
     }
 }

@@ -12,7 +12,7 @@ use trireme_machinery::{ApiError, Reason};
 
 use super::{
     actor::KeyLocker,
-    messages::{KeyGuard, LockKey},
+    messages::{KeyGuard, LockKey, SharedKeys},
 };
 use crate::{
     item::{Item, ItemKey},
@@ -28,6 +28,7 @@ pub(crate) struct WritePermit(Arc<Permit<KeyLocker>>);
 /// resource was replaced or removed goes on to its end.
 #[derive(Clone)]
 pub(crate) struct KeyLocks {
+    keys: SharedKeys,
     actor: Handle<KeyLocker>,
     _running: Arc<StoppedOnDrop>,
 }
@@ -41,13 +42,31 @@ impl Drop for StoppedOnDrop {
 }
 
 impl KeyLocks {
-    /// Spawns the actor of a resource.
-    pub(crate) fn spawn(system: &ActorSystem, resource: String) -> Result<Self, RegistryError> {
-        let owned = system.spawn(resource, KeyLocker::default)?;
+    /// Spawns the actor of a resource. The actor of one that was served under the same name before may still be there, as long as a
+    /// write is under way that began then: the new one gets a number behind its name.
+    pub(crate) fn spawn(system: &ActorSystem, resource: &str) -> Result<Self, RegistryError> {
+        let keys = SharedKeys::default();
+        let spawn = |name: String| {
+            let keys = keys.clone();
+            system.spawn(name, move || KeyLocker::new(keys.clone()))
+        };
+        let mut spawned = spawn(resource.to_owned());
+        for number in 2.. {
+            let Err(SpawnError::Duplicate(_)) = spawned else { break };
+            spawned = spawn(format!("{resource}#{number}"));
+        }
+        let owned = spawned?;
         Ok(Self {
+            keys,
             actor: owned.for_caller(Caller::Outside)?,
             _running: Arc::new(StoppedOnDrop(owned)),
         })
+    }
+
+    /// The number of keys that are not free.
+    #[cfg(test)]
+    pub(super) fn busy(&self) -> usize {
+        self.keys.table().busy()
     }
 
     /// Lets a write begin.
@@ -107,9 +126,15 @@ impl HeldKey {
         if self.guard.is_some() {
             return Ok(false);
         }
-        let asked = LockKey(Arc::clone(&self.key));
-        let guard = self.locks.actor.ask_within(&self.permit.0, asked, self.deadline).await;
-        self.guard = Some(guard.map_err(ask_error)?);
+        let guard = match self.locks.keys.take(&self.key) {
+            Some(guard) => guard,
+            None => {
+                let asked = LockKey(Arc::clone(&self.key));
+                let asked = self.locks.actor.ask_within(&self.permit.0, asked, self.deadline);
+                asked.await.map_err(ask_error)?
+            }
+        };
+        self.guard = Some(guard);
         self.trace.pass(TraceStep::KeyTaken);
         Ok(true)
     }

@@ -1,8 +1,8 @@
-//! The actor that keeps one quorum read under way at most.
+//! The actor that reads for those who wait together.
 
-use std::{pin::pin, sync::Arc};
+use std::sync::Arc;
 
-use futures_util::{FutureExt as _, future::poll_immediate};
+use futures_util::FutureExt as _;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use trireme_storage::{Storage, StorageError};
 
@@ -27,23 +27,11 @@ impl ReadIndex {
             return;
         }
         let store = self.store.clone();
-        let reading = async move {
-            let mut read = pin!(store.read_index());
-            match poll_immediate(&mut read).await {
-                Some(outcome) => RoundAnswered {
-                    outcome,
-                    immediate: true,
-                },
-                None => RoundAnswered {
-                    outcome: read.await,
-                    immediate: false,
-                },
-            }
-        };
+        let reading = async move { RoundAnswered(Latest::of(&*store).await) };
         turn.detach(reading.boxed(), |answered| {
-            answered.unwrap_or_else(|lost| RoundAnswered {
-                outcome: Err(StorageError::Failed(lost.to_string())),
-                immediate: false,
+            answered.unwrap_or_else(|lost| {
+                let outcome = Err(StorageError::Failed(lost.to_string()));
+                RoundAnswered(Latest::new(outcome, false))
             })
         });
     }
@@ -66,8 +54,8 @@ impl Receive<Look> for ReadIndex {
 }
 
 impl Receive<RoundAnswered> for ReadIndex {
-    fn receive(&mut self, answered: RoundAnswered, _: Reply<()>, turn: &mut Turn<'_, Self>) {
-        self.shared.end(Latest::new(answered.outcome, answered.immediate));
+    fn receive(&mut self, RoundAnswered(latest): RoundAnswered, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        self.shared.end(latest);
         self.look(turn);
     }
 }

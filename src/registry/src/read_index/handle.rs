@@ -1,6 +1,7 @@
 //! The public face of the read index.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -8,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::poll_immediate};
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Caller, Clock, Notes, SpawnError};
 use trireme_machinery::ApiError;
@@ -27,6 +28,15 @@ pub(super) struct Latest {
 impl Latest {
     pub(super) fn new(outcome: Result<Revision, StorageError>, immediate: bool) -> Self {
         Self { outcome, immediate }
+    }
+
+    /// Asks the store.
+    pub(super) async fn of(store: &dyn Storage) -> Self {
+        let mut read = pin!(store.read_index());
+        match poll_immediate(&mut read).await {
+            Some(outcome) => Self::new(outcome, true),
+            None => Self::new(read.await, false),
+        }
     }
 }
 
@@ -61,6 +71,16 @@ impl ReadIndexShared {
         begins
     }
 
+    /// Begins a round for one reader alone, unless there is one that others are served by or wait for.
+    fn begin_alone(&self) -> bool {
+        let mut begins = false;
+        self.rounds.send_if_modified(|(rounds, _)| {
+            begins = rounds.begin_alone(self.wanted.load(Ordering::SeqCst));
+            false
+        });
+        begins
+    }
+
     pub(super) fn end(&self, latest: Latest) {
         self.immediate.store(latest.immediate, Ordering::Relaxed);
         metrics::counter!("trireme_read_index_rounds_total").increment(1);
@@ -70,10 +90,19 @@ impl ReadIndexShared {
         });
     }
 
-    /// Fails the round under way, if there is one.
+    /// Ends the round of a reader that is gone. Those of earlier rounds may still look for their outcome.
+    fn give_up(&self) {
+        self.rounds.send_modify(|(rounds, _)| rounds.end());
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst) > self.rounds.borrow().0.begun
+    }
+
+    /// Fails the round that an earlier instance of the actor has begun, if it is under way.
     pub(super) fn abandon(&self) {
         self.rounds.send_if_modified(|(rounds, last)| {
-            let under_way = rounds.begun != rounds.ended;
+            let under_way = rounds.begun != rounds.ended && !rounds.is_alone;
             if under_way {
                 rounds.end();
                 *last = Latest::new(Err(StorageError::Unavailable("the read was lost".to_owned())), false);
@@ -113,12 +142,19 @@ impl ReadIndexHandle {
     }
 
     /// A revision that no write acknowledged before the call has exceeded. One read of the store serves all who ask at
-    /// the same time.
+    /// the same time. Who asks alone reads by itself, on its own event loop: to have the actor read wakes three threads.
     pub async fn revision(&self, deadline: Instant) -> Result<Revision, ApiError> {
         if self.shared.immediate.load(Ordering::Relaxed)
             && let Some(outcome) = self.store.read_index().now_or_never()
         {
             return outcome.map_err(store_error);
+        }
+        if self.shared.begin_alone() {
+            let round = OwnRound {
+                handle: self,
+                outcome: None,
+            };
+            return round.read(deadline).await;
         }
         let mut rounds = self.shared.rounds.subscribe();
         let mine = rounds.borrow().0.next();
@@ -134,9 +170,41 @@ impl ReadIndexHandle {
         }
     }
 
-    /// The number of waiting readers.
+    /// The number of readers that wait for others' reads.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.shared.rounds.receiver_count()
+    }
+}
+
+/// The round of a reader that has found none under way. Whoever comes meanwhile waits for the next one, which is the actor's.
+struct OwnRound<'h> {
+    handle: &'h ReadIndexHandle,
+    outcome: Option<Latest>,
+}
+
+impl OwnRound<'_> {
+    async fn read(mut self, deadline: Instant) -> Result<Revision, ApiError> {
+        let read = Latest::of(&*self.handle.store);
+        let Some(latest) = self.handle.clock.timeout_at(deadline, read).await else {
+            return Err(store_error(StorageError::Timeout));
+        };
+        let outcome = latest.outcome.clone();
+        self.outcome = Some(latest);
+        outcome.map_err(store_error)
+    }
+}
+
+impl Drop for OwnRound<'_> {
+    fn drop(&mut self) {
+        let ReadIndexHandle { shared, notes, .. } = self.handle;
+        match self.outcome.take() {
+            Some(latest) => shared.end(latest),
+            None => shared.give_up(),
+        }
+        if shared.is_wanted() {
+            // It can only fail while the actor starts, which looks by itself.
+            let _ = notes.tell(Look);
+        }
     }
 }

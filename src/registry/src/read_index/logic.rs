@@ -7,6 +7,8 @@ pub(super) struct Rounds {
     pub(super) begun: u64,
     /// The number of reads ended.
     pub(super) ended: u64,
+    /// The last one begun is that of a reader which reads for itself, and ends it.
+    pub(super) is_alone: bool,
 }
 
 impl Rounds {
@@ -20,6 +22,17 @@ impl Rounds {
         let begins = self.begun == self.ended && wanted > self.begun;
         if begins {
             self.begun += 1;
+            self.is_alone = false;
+        }
+        begins
+    }
+
+    /// Begins a round that no reader waits for, if none is under way or wanted.
+    pub(super) fn begin_alone(&mut self, wanted: u64) -> bool {
+        let begins = self.begun == self.ended && wanted <= self.begun;
+        if begins {
+            self.begun += 1;
+            self.is_alone = true;
         }
         begins
     }

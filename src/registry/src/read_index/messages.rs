@@ -1,7 +1,8 @@
 //! Messages of the read index.
 
 use trireme_actors::Message;
-use trireme_storage::{Revision, StorageError};
+
+use super::handle::Latest;
 
 /// A reader waits for a round that has not begun. Carries nothing: what is wanted stands in the shared counter.
 pub(super) struct Look;
@@ -11,11 +12,7 @@ impl Message for Look {
 }
 
 /// The store has answered.
-pub(super) struct RoundAnswered {
-    pub(super) outcome: Result<Revision, StorageError>,
-    /// It could answer without waiting.
-    pub(super) immediate: bool,
-}
+pub(super) struct RoundAnswered(pub(super) Latest);
 
 impl Message for RoundAnswered {
     type Reply = ();
