@@ -76,8 +76,8 @@ where
     // Before anything costs time: a draining server says so at once.
     retry_after::check(state, exchange)?;
     deadline::set(state, exchange)?;
-    // Around all that can wait.
-    timeout::bound(state, exchange, async {
+    // Each filter around it would hold it twice, and copy it: as a parameter, and as what it waits for.
+    let handled = Box::pin(async {
         // Browsers ask without credentials.
         if let Some(answer) = browsers::preflight(&request, allowed_origin) {
             return Ok((answer, None));
@@ -125,8 +125,9 @@ where
         // A watch keeps it until its first events are sent, if its handler has taken it, and no longer.
         let seat = exchange.seat.take();
         Ok((response, seat.filter(|_| !exchange.info.is_long_running())))
-    })
-    .await
+    });
+    // Around all that can wait.
+    timeout::bound(state, exchange, handled).await
 }
 
 async fn carry_out<S>(app: &S, request: Request, exchange: &Rc<Exchange>) -> HttpResponse

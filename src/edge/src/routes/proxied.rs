@@ -67,7 +67,8 @@ async fn forward_as(
             api,
             backend: &backend,
         };
-        passed.pass(user, http, payload).await
+        // Much larger than what serves the resources of this server, with which it shares its callers.
+        Box::pin(passed.pass(user, http, payload)).await
     };
     answered
         .await
