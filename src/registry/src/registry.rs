@@ -182,11 +182,11 @@ impl RegistryHandle {
     pub async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
         let permit = self.writer.locks.permit()?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move {
+        to_the_end(Box::pin(async move {
             let created = writer.create(request).await;
             drop(permit);
             created
-        })
+        }))
         .await
     }
 
@@ -196,7 +196,7 @@ impl RegistryHandle {
         let update = self.writer.decode_update(request).await?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.update(update, key).await }).await
+        to_the_end(Box::pin(async move { writer.update(update, key).await })).await
     }
 
     /// Changes part of an object.
@@ -205,7 +205,7 @@ impl RegistryHandle {
         let update = self.writer.decode_patch(request)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.update(update, key).await }).await
+        to_the_end(Box::pin(async move { writer.update(update, key).await })).await
     }
 
     /// Deletes an object, or marks it for deletion.
@@ -217,7 +217,7 @@ impl RegistryHandle {
         let mut key = self.key(&request.target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete(request, key, admission).await }).await
+        to_the_end(Box::pin(async move { writer.delete(request, key, admission).await })).await
     }
 
     /// Deletes an object that cannot be read, and nothing else.
@@ -228,14 +228,17 @@ impl RegistryHandle {
         let mut key = self.key(&target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete_unreadable(&target, key).await }).await
+        to_the_end(Box::pin(async move { writer.delete_unreadable(&target, key).await })).await
     }
 
     /// Deletes what is selected.
     pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<DeletedCollection, ApiError> {
         let permit = self.writer.locks.permit()?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete_collection(request, &permit).await }).await
+        to_the_end(Box::pin(
+            async move { writer.delete_collection(request, &permit).await },
+        ))
+        .await
     }
 
     /// Changes an object by a rule of the server's own.
@@ -246,7 +249,7 @@ impl RegistryHandle {
         let mut key = self.key(&change.target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.change(change, key).await }).await
+        to_the_end(Box::pin(async move { writer.change(change, key).await })).await
     }
 
     /// Does to an object what a POST to one of its subresources says.
@@ -256,7 +259,7 @@ impl RegistryHandle {
     pub async fn create_subresource(&self, request: SubresourceCreateRequest) -> Result<SubresourceCreated, ApiError> {
         let registry = self.clone();
         let permit = self.writer.locks.permit()?;
-        to_the_end(async move {
+        to_the_end(Box::pin(async move {
             let SubresourceCreateRequest {
                 target,
                 subresource: name,
@@ -293,7 +296,7 @@ impl RegistryHandle {
                 Ok(object) => Ok(SubresourceCreated { object, warnings }),
                 Err(error) => Err(warned(error, &warnings)),
             }
-        })
+        }))
         .await
     }
 
@@ -363,9 +366,9 @@ impl ObjectAccess for RegistryHandle {
 }
 
 /// A write that has begun goes on to its end even if the client is gone, so that nothing is left half done.
-async fn to_the_end<T: Send + 'static>(
-    write: impl Future<Output = Result<T, ApiError>> + Send + 'static,
-) -> Result<T, ApiError> {
+///
+/// The write is in a box since it would be copied otherwise, from what asks for it into the task.
+async fn to_the_end<T: Send + 'static>(write: BoxFuture<'static, Result<T, ApiError>>) -> Result<T, ApiError> {
     #[expect(
         clippy::disallowed_methods,
         reason = "one short task a write, which ends by itself and reports by its result"

@@ -105,6 +105,7 @@ async fn stored(
     };
     if let Some(part) = part.filter(|part| part.role != SubresourceKind::Update) {
         let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
+        // The largest branch is the size of this future, and a future is copied on its way: what objects do not need is apart.
         return match part.role {
             SubresourceKind::Create => Box::pin(handlers::command::handle(&call, &name, payload)).await,
             _ => Box::pin(handlers::connection::handle(&call, &name, payload)).await,
@@ -116,16 +117,15 @@ async fn stored(
     }
     let part = part.map_or(Ok(Subresource::None), |part| part_of(&definition, part))?;
     let call = call(exchange, api, http, route, part);
-    // The largest branch is the size of this future, and a future is copied on its way: what reads do not need is apart.
     match verb {
         Verb::Get => handlers::get::handle(&call).await,
         Verb::List => handlers::list::handle(&call).await,
         Verb::Watch => handlers::watch::handle(&call).await,
-        Verb::Create => Box::pin(handlers::create::handle(&call, payload)).await,
-        Verb::Update => Box::pin(handlers::update::handle(&call, payload)).await,
-        Verb::Patch => Box::pin(handlers::patch::handle(&call, payload)).await,
-        Verb::Delete => Box::pin(handlers::delete::handle(&call, payload)).await,
-        Verb::DeleteCollection => Box::pin(handlers::delete_collection::handle(&call, payload)).await,
+        Verb::Create => handlers::create::handle(&call, payload).await,
+        Verb::Update => handlers::update::handle(&call, payload).await,
+        Verb::Patch => handlers::patch::handle(&call, payload).await,
+        Verb::Delete => handlers::delete::handle(&call, payload).await,
+        Verb::DeleteCollection => handlers::delete_collection::handle(&call, payload).await,
     }
 }
 

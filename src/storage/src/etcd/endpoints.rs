@@ -192,7 +192,8 @@ impl Endpoints {
             let (number, client) = self.current(&members);
             let time = patience.time().min(deadline.saturating_duration_since(Instant::now()));
             let sent = Instant::now();
-            let attempt = timeout(time, request(client, repeated));
+            // In a box, since each of those around it would hold it twice and copy it.
+            let attempt = timeout(time, Box::pin(request(client, repeated)));
             let failure = match self.leader_probe.unless_overtaken(&members, attempt).await {
                 Some(Ok(Ok(value))) => {
                     self.leader_probe.heard(&value);
