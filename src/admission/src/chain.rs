@@ -7,7 +7,7 @@ use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{Admission, Attributes};
 
-use crate::metrics::{AdmissionMeter, Step, StepTimer};
+use crate::metrics::{AdmissionMeter, AdmissionStep, StepTimer};
 
 /// Runs those of its plugins that handle a request in the order given: first all mutations, then all validations.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct ChainParts {
 /// A plugin of a chain.
 pub(crate) struct ChainedPlugin {
     plugin: Arc<dyn Admission>,
-    steps: &'static [Step],
+    steps: &'static [AdmissionStep],
     meter: Option<AdmissionMeter>,
 }
 
@@ -39,13 +39,13 @@ impl Chain {
         Self(Arc::new(ChainParts { plugins, clock, meter }))
     }
 
-    fn timer(&self, step: Step, attributes: &Attributes) -> StepTimer<'_> {
+    fn timer(&self, step: AdmissionStep, attributes: &Attributes) -> StepTimer<'_> {
         StepTimer::begin(&self.0.clock, &self.0.meter, (step, attributes.operation))
     }
 
     async fn mutate_once<'c>(&'c self, attributes: &mut Attributes, timer: &mut StepTimer<'c>) -> Result<(), ApiError> {
         for plugin in &self.0.plugins {
-            if plugin.takes_part(Step::Admit, attributes) {
+            if plugin.takes_part(AdmissionStep::Admit, attributes) {
                 timer.ask(plugin.meter.as_ref());
                 let admitted = plugin.plugin.mutate(attributes).await;
                 timer.answered(admitted.is_err());
@@ -70,7 +70,7 @@ impl Chain {
 
     async fn validate_all<'c>(&'c self, attributes: &Attributes, timer: &mut StepTimer<'c>) -> Result<(), ApiError> {
         for plugin in &self.0.plugins {
-            if plugin.takes_part(Step::Validate, attributes) {
+            if plugin.takes_part(AdmissionStep::Validate, attributes) {
                 timer.ask(plugin.meter.as_ref());
                 let admitted = plugin.plugin.validate(attributes).await;
                 timer.answered(admitted.is_err());
@@ -83,7 +83,7 @@ impl Chain {
 
 impl ChainedPlugin {
     /// A plugin of kube-apiserver, which takes part in these steps.
-    pub(crate) fn named(name: &'static str, steps: &'static [Step], plugin: Arc<dyn Admission>) -> Self {
+    pub(crate) fn named(name: &'static str, steps: &'static [AdmissionStep], plugin: Arc<dyn Admission>) -> Self {
         Self {
             plugin,
             steps,
@@ -95,12 +95,12 @@ impl ChainedPlugin {
     pub(crate) fn unnamed(plugin: Arc<dyn Admission>) -> Self {
         Self {
             plugin,
-            steps: &[Step::Admit, Step::Validate],
+            steps: &[AdmissionStep::Admit, AdmissionStep::Validate],
             meter: None,
         }
     }
 
-    fn takes_part(&self, step: Step, attributes: &Attributes) -> bool {
+    fn takes_part(&self, step: AdmissionStep, attributes: &Attributes) -> bool {
         self.steps.contains(&step) && self.plugin.handles(attributes)
     }
 }
@@ -108,7 +108,7 @@ impl ChainedPlugin {
 impl Admission for Chain {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         async move {
-            let mut timer = self.timer(Step::Admit, attributes);
+            let mut timer = self.timer(AdmissionStep::Admit, attributes);
             let admitted = self.mutate_until_settled(attributes, &mut timer).await;
             timer.end(admitted.is_err());
             admitted
@@ -118,7 +118,7 @@ impl Admission for Chain {
 
     fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         async move {
-            let mut timer = self.timer(Step::Validate, attributes);
+            let mut timer = self.timer(AdmissionStep::Validate, attributes);
             let admitted = self.validate_all(attributes, &mut timer).await;
             timer.end(admitted.is_err());
             admitted

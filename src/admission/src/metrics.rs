@@ -19,14 +19,14 @@ const CONTROLLER: &str = "apiserver_admission_controller_admission_duration_seco
 
 /// The steps of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum AdmissionStep {
     /// Mutating admission.
     Admit,
     /// Validating admission.
     Validate,
 }
 
-impl Step {
+impl AdmissionStep {
     const fn label(self) -> &'static str {
         match self {
             Self::Admit => "admit",
@@ -61,7 +61,7 @@ impl AdmissionMeter {
         }
     }
 
-    fn record(&self, (step, operation): (Step, Operation), took: Duration, is_rejected: bool) {
+    fn record(&self, (step, operation): (AdmissionStep, Operation), took: Duration, is_rejected: bool) {
         let index = (step as usize * OPERATIONS + operation as usize) * 2 + usize::from(is_rejected);
         let make = || {
             let labels = [
@@ -89,7 +89,7 @@ impl AdmissionMeter {
 pub(crate) struct StepTimer<'m> {
     clock: &'m Clock,
     meter: &'m AdmissionMeter,
-    of: (Step, Operation),
+    of: (AdmissionStep, Operation),
     began: Instant,
     last: Instant,
     /// The plugin that is asked, if it is measured.
@@ -98,7 +98,7 @@ pub(crate) struct StepTimer<'m> {
 }
 
 impl<'m> StepTimer<'m> {
-    pub(crate) fn begin(clock: &'m Clock, meter: &'m AdmissionMeter, of: (Step, Operation)) -> Self {
+    pub(crate) fn begin(clock: &'m Clock, meter: &'m AdmissionMeter, of: (AdmissionStep, Operation)) -> Self {
         let now = clock.now();
         Self {
             clock,
@@ -163,7 +163,7 @@ mod tests {
         let page = page(|time, clock| {
             let steps = AdmissionMeter::of_steps();
             let plugins = ["LimitRanger", "Priority"].map(AdmissionMeter::of_plugin);
-            let mut timer = StepTimer::begin(clock, &steps, (Step::Admit, Operation::Create));
+            let mut timer = StepTimer::begin(clock, &steps, (AdmissionStep::Admit, Operation::Create));
             for (plugin, is_rejected) in plugins.iter().zip([false, true]) {
                 timer.ask(Some(plugin));
                 time.advance(Duration::from_secs(1));
@@ -194,7 +194,7 @@ mod tests {
                 AdmissionMeter::of_steps(),
                 AdmissionMeter::of_plugin("ImagePolicyWebhook"),
             );
-            let mut timer = StepTimer::begin(clock, &steps, (Step::Validate, Operation::Update));
+            let mut timer = StepTimer::begin(clock, &steps, (AdmissionStep::Validate, Operation::Update));
             timer.ask(Some(&plugin));
             time.advance(Duration::from_secs(5));
         });

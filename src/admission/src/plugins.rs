@@ -22,7 +22,7 @@ use crate::{
     image_policy_webhook::{ImagePolicySettings, ImagePolicyWebhook, ImageReviewer},
     limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
     limit_ranger::LimitRanger,
-    metrics::Step,
+    metrics::AdmissionStep,
     namespace_exists::{NamespaceAutoProvision, NamespaceExists},
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
@@ -57,7 +57,7 @@ type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readin
 struct Plugin {
     name: &'static str,
     /// The steps that it takes part in.
-    steps: &'static [Step],
+    steps: &'static [AdmissionStep],
     make: Made,
     /// It runs unless it is switched off; the others run if they are switched on.
     by_default: bool,
@@ -71,7 +71,7 @@ enum Made {
     Gated(Feature, Make),
 }
 
-const fn there(name: &'static str, steps: &'static [Step], make: Make) -> Plugin {
+const fn there(name: &'static str, steps: &'static [AdmissionStep], make: Make) -> Plugin {
     Plugin {
         name,
         steps,
@@ -80,7 +80,7 @@ const fn there(name: &'static str, steps: &'static [Step], make: Make) -> Plugin
     }
 }
 
-const fn following(name: &'static str, steps: &'static [Step], make: MakeFollowing) -> Plugin {
+const fn following(name: &'static str, steps: &'static [AdmissionStep], make: MakeFollowing) -> Plugin {
     Plugin {
         name,
         steps,
@@ -89,7 +89,7 @@ const fn following(name: &'static str, steps: &'static [Step], make: MakeFollowi
     }
 }
 
-const fn optional(name: &'static str, steps: &'static [Step], make: Make) -> Plugin {
+const fn optional(name: &'static str, steps: &'static [AdmissionStep], make: Make) -> Plugin {
     Plugin {
         name,
         steps,
@@ -98,7 +98,7 @@ const fn optional(name: &'static str, steps: &'static [Step], make: Make) -> Plu
     }
 }
 
-const fn gated(name: &'static str, steps: &'static [Step], feature: Feature, make: Make) -> Plugin {
+const fn gated(name: &'static str, steps: &'static [AdmissionStep], feature: Feature, make: Make) -> Plugin {
     Plugin {
         name,
         steps,
@@ -107,9 +107,9 @@ const fn gated(name: &'static str, steps: &'static [Step], feature: Feature, mak
     }
 }
 
-const ADMIT: &[Step] = &[Step::Admit];
-const VALIDATE: &[Step] = &[Step::Validate];
-const BOTH: &[Step] = &[Step::Admit, Step::Validate];
+const ADMIT: &[AdmissionStep] = &[AdmissionStep::Admit];
+const VALIDATE: &[AdmissionStep] = &[AdmissionStep::Validate];
+const BOTH: &[AdmissionStep] = &[AdmissionStep::Admit, AdmissionStep::Validate];
 
 /// `AllOrderedPlugins`.
 const ALL: &[Plugin] = &[

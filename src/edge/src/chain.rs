@@ -15,7 +15,7 @@ use crate::{
         audit, audit_id, authentication, authorization, browsers, cache_control, date, deadline, goaway, impersonation,
         latency, limiter, open_limit, panic_recovery, request_info, retry_after, timeout, warnings,
     },
-    metrics::access::{self, Filter},
+    metrics::access::{self, TimedFilter},
     request_span, respond,
     state::ChainState,
     status::{self, ErrorStyle},
@@ -93,13 +93,13 @@ where
         if let Err(refusal) = audit::begin(state, exchange, &request).await {
             return Ok((refusal, None));
         }
-        exchange.pass_filter(&state.clock, Filter::Audit, state.audit.is_some());
+        exchange.pass_filter(&state.clock, TimedFilter::Audit, state.audit.is_some());
         // The user who wants to impersonate is known, and nothing has been done in either name.
         if let Err(error) = impersonation::impersonate(state, exchange, &mut request).await {
             return Ok((respond::refused(exchange, error), None));
         }
         let impersonates = exchange.impersonated.get().is_some();
-        exchange.pass_filter(&state.clock, Filter::Impersonation, impersonates);
+        exchange.pass_filter(&state.clock, TimedFilter::Impersonation, impersonates);
         // Whose connection it is, is known with its first user.
         if let Some(refusal) = open_limit::admit_connection(state, exchange) {
             return Ok((refusal, None));
@@ -110,7 +110,7 @@ where
         };
         let took = exchange.lap(&state.clock);
         if matches!(state.limiter, Limiter::PriorityAndFairness(_)) {
-            access::record_filter(Filter::PriorityAndFairness, took);
+            access::record_filter(TimedFilter::PriorityAndFairness, took);
         }
         exchange.pass_at_lap(TraceStep::Seated);
         if let Err(refusal) = authorization::authorize(state, exchange, &request).await {

@@ -32,7 +32,7 @@ use trireme_registry::{
 
 use crate::{
     audit_trail::AuditTrail,
-    metrics::access::{self, Filter},
+    metrics::access::{self, TimedFilter},
     negotiation,
     query::Query,
     request_info::RequestInfo,
@@ -120,7 +120,7 @@ impl Exchange {
     }
 
     /// Records that it passes a filter now. One that had nothing to do took no time, which saves a look at the clock.
-    pub(crate) fn pass_filter(&self, clock: &Clock, filter: Filter, has_worked: bool) {
+    pub(crate) fn pass_filter(&self, clock: &Clock, filter: TimedFilter, has_worked: bool) {
         let took = if has_worked { self.lap(clock) } else { Duration::ZERO };
         access::record_filter(filter, took);
     }

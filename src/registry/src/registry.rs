@@ -4,7 +4,6 @@
 //! have begun. Reads are answered from the watch cache's snapshot.
 
 use std::{
-    future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };

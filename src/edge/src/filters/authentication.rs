@@ -12,7 +12,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::{
     exchange::{Exchange, header_text},
-    metrics::access::{self, Filter, Unauthenticated},
+    metrics::access::{self, TimedFilter, Unauthenticated},
     state::ChainState,
     websocket,
 };
@@ -35,7 +35,7 @@ pub(crate) async fn authenticate(
     let user = user(state, exchange, request.headers()).await;
     let took = exchange.lap(&state.clock);
     access::record_authentication(user.as_ref().map(|user| user.name.as_str()).map_err(|why| *why), took);
-    access::record_filter(Filter::Authentication, took);
+    access::record_filter(TimedFilter::Authentication, took);
     let user = user.map_err(|_| ApiError::new(Reason::Unauthorized, "Unauthorized"))?;
     // Set once: the chain authenticates a request once.
     let _ = exchange.user.set(user);

@@ -10,7 +10,7 @@ use trireme_registry::request::UserInfo;
 
 use crate::{
     exchange::Exchange,
-    metrics::access::{self, Filter},
+    metrics::access::{self, TimedFilter},
     respond,
     state::ChainState,
 };
@@ -38,7 +38,7 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange, request: 
     annotate(exchange, &decision);
     match decision {
         Decision::Allow(_) => {
-            access::record_filter(Filter::Authorization, took);
+            access::record_filter(TimedFilter::Authorization, took);
             Ok(())
         }
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(respond::refused(exchange, forbidden(&attributes, &why))),

@@ -49,7 +49,7 @@ pub(super) fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder,
 
 /// A filter whose time is measured.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Filter {
+pub(crate) enum TimedFilter {
     Authentication,
     Audit,
     Impersonation,
@@ -57,7 +57,7 @@ pub(crate) enum Filter {
     Authorization,
 }
 
-impl Filter {
+impl TimedFilter {
     const COUNT: usize = 5;
 
     const fn label(self) -> &'static str {
@@ -93,16 +93,16 @@ impl Attempts {
     }
 }
 
-struct Meters {
-    filters: [OnceCell<Histogram>; Filter::COUNT],
+struct AccessMeters {
+    filters: [OnceCell<Histogram>; TimedFilter::COUNT],
     authentication: [OnceCell<Attempts>; 3],
     users: [OnceCell<Counter>; NAMED_USERS.len() + UNNAMED_USERS.len()],
     authorization: [OnceCell<Attempts>; 4],
 }
 
 thread_local! {
-    static METERS: Meters = const {
-        Meters {
+    static METERS: AccessMeters = const {
+        AccessMeters {
             filters: [const { OnceCell::new() }; _],
             authentication: [const { OnceCell::new() }; _],
             users: [const { OnceCell::new() }; _],
@@ -112,7 +112,7 @@ thread_local! {
 }
 
 /// Records that a request has passed a filter.
-pub(crate) fn record_filter(filter: Filter, took: Duration) {
+pub(crate) fn record_filter(filter: TimedFilter, took: Duration) {
     METERS.with(|meters| {
         let duration = || histogram!(FILTER_DURATION, "filter" => filter.label());
         let duration = meters.filters[filter as usize].get_or_init(duration);

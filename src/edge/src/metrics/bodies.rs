@@ -19,10 +19,10 @@ pub(super) fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder,
 }
 
 /// Group, plural, verb.
-type Series = (Arc<str>, Arc<str>, &'static str);
+type BodySeries = (Arc<str>, Arc<str>, &'static str);
 
 thread_local! {
-    static METERS: RefCell<HashMap<Series, Histogram>> = RefCell::default();
+    static METERS: RefCell<HashMap<BodySeries, Histogram>> = RefCell::default();
 }
 
 /// Records the size of a body that has been read, if it is for a resource.

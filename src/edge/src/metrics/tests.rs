@@ -8,7 +8,7 @@ use trireme_machinery::GroupResource;
 use trireme_registry::Verb;
 
 use super::{
-    access::{self, Filter},
+    access::{self, TimedFilter},
     watches::WatchMeters,
     *,
 };
@@ -55,7 +55,7 @@ fn record_pod(verb: Verb, bytes: usize) {
 #[test]
 fn histograms_have_the_buckets_of_kube_apiserver() {
     let page = page(|| {
-        access::record_filter(Filter::Audit, Duration::ZERO);
+        access::record_filter(TimedFilter::Audit, Duration::ZERO);
         access::record_authentication(Ok("jane@example.com"), Duration::ZERO);
         access::record_authorization(&Decision::Allow(String::new()), Duration::ZERO);
         record_field_validation(&Query::parse(None).expect("a query"), Duration::ZERO);
