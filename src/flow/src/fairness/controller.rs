@@ -177,7 +177,7 @@ impl FlowController {
         let borrowed = borrowed_limits(self.server_seats, &demands);
         self.fair_fraction.set(borrowed.fair_fraction);
         for ((kept, demand), limit) in limited.into_iter().zip(demands).zip(borrowed.limits) {
-            kept.show_target(&demand);
+            kept.show_demand(&demand);
             kept.set_current(limit);
         }
         self.stop_idle();
@@ -257,10 +257,12 @@ impl KeptLevel {
         self.shown.show(self.limits, limit);
     }
 
-    /// Shows the seats that are aimed at, from the first division on: exempt levels have no share in one.
-    fn show_target(&self, demand: &SeatDemand) {
-        gauge!("apiserver_flowcontrol_target_seats", "priority_level" => self.level.name.to_string())
-            .set(demand.target());
+    /// Shows the seats that are wanted and aimed at, from the first division on: exempt levels have no share in one.
+    fn show_demand(&self, demand: &SeatDemand) {
+        let level = || self.level.name.to_string();
+        gauge!("apiserver_flowcontrol_demand_seats_high_watermark", "priority_level" => level())
+            .set(f64::from(demand.peak));
+        gauge!("apiserver_flowcontrol_target_seats", "priority_level" => level()).set(demand.target());
     }
 
     /// The demand of the last period.

@@ -45,6 +45,8 @@ impl LevelActor {
         let Some(queues) = &mut self.queues else { return };
         let gone = queues.retain(|asked| !asked.reply.is_abandoned());
         self.seats.leave(gone);
+        // Before some are let through: what is wanted at one time decides what the level may borrow.
+        self.seats.set_wanted(queues.waiting_seats());
         let (seats, now) = (&self.seats, turn.now());
         while let Some(next) = queues.dispatch(now, seats.limit(), |width| seats.try_take_in_turn(width)) {
             // An asker that has left meanwhile gives the seats back by dropping them.
@@ -55,6 +57,7 @@ impl LevelActor {
             let QueuedRequest { request, reply } = next.item;
             reply.send(Turned::Seated(seats.dispatched(request, queue)));
         }
+        self.seats.set_wanted(queues.waiting_seats());
         if queues.waiting() > 0 {
             self.listen(turn);
         }
@@ -89,7 +92,7 @@ impl Receive<Enqueue> for LevelActor {
             return reply.send(Turned::Refused);
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
-        self.seats.wait(work.most_seats());
+        self.seats.wait();
         let meters = Arc::clone(&request.meters);
         let length = queues.enqueue(place, work, QueuedRequest { request, reply });
         meters.enqueued(length);
@@ -113,6 +116,7 @@ impl Receive<Reshape> for LevelActor {
             (None, Some(queues)) => {
                 let refused: Vec<QueuedRequest> = queues.drain().collect();
                 self.seats.leave(refused.len());
+                self.seats.set_wanted(0);
                 for asked in refused {
                     asked.reply.send(Turned::Refused);
                 }

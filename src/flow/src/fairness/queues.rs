@@ -157,6 +157,11 @@ impl<T> FairQueues<T> {
         self.queues.iter().map(|queue| queue.waiting.len()).sum()
     }
 
+    /// The number of seats that are waited for.
+    pub(crate) fn waiting_seats(&self) -> u32 {
+        self.queues.iter().map(Queue::waiting_seats).sum()
+    }
+
     /// The least loaded queue of a flow's hand, if there is room in it.
     pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64) -> Option<QueuePlace> {
         self.advance(now, limit);

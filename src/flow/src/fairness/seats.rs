@@ -29,7 +29,9 @@ pub(crate) struct LevelSeats {
     /// Requests that were let through so far; their numbers.
     dispatched: AtomicU64,
     requests: ExecutingRequests,
-    /// The most seats that were taken or waited for since the last look.
+    /// Seats that are waited for in all queues.
+    wanted: AtomicU32,
+    /// The most seats that were taken and waited for at one time since the last look.
     peak: AtomicU32,
     /// Wakes the actor: seats were given back, or there are more.
     pub(crate) freed: Notify,
@@ -57,6 +59,7 @@ impl LevelSeats {
             executing: AtomicU32::new(0),
             dispatched: AtomicU64::new(0),
             requests: ExecutingRequests::default(),
+            wanted: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             freed: Notify::new(),
             clock,
@@ -90,9 +93,14 @@ impl LevelSeats {
     }
 
     /// A request begins to wait.
-    pub(crate) fn wait(&self, seats: u32) {
-        let state = self.state.fetch_add(ONE_WAITS, Ordering::AcqRel);
-        self.saw_demand(taken(state).saturating_add(seats));
+    pub(crate) fn wait(&self) {
+        self.state.fetch_add(ONE_WAITS, Ordering::AcqRel);
+    }
+
+    /// So many seats are waited for now.
+    pub(crate) fn set_wanted(&self, seats: u32) {
+        self.wanted.store(seats, Ordering::Release);
+        self.saw_demand(self.demand());
     }
 
     /// Requests wait no more.
@@ -103,6 +111,7 @@ impl LevelSeats {
     /// Forgets who waits, after the actor has lost them.
     pub(crate) fn forget_waiting(&self) {
         self.state.fetch_and(TAKEN, Ordering::AcqRel);
+        self.wanted.store(0, Ordering::Release);
     }
 
     /// Changes how many seats there are. Those that are taken stay taken, also beyond a lower limit.
@@ -135,10 +144,14 @@ impl LevelSeats {
         self.executing() == 0 && waiting(self.state.load(Ordering::Acquire)) == 0
     }
 
-    /// The most seats that were wanted at one time since the last call.
+    /// The most seats that were taken and waited for at one time since the last call.
     pub(crate) fn take_peak(&self) -> u32 {
-        let now = taken(self.state.load(Ordering::Acquire));
+        let now = self.demand();
         self.peak.swap(now, Ordering::AcqRel).max(now)
+    }
+
+    fn demand(&self) -> u32 {
+        taken(self.state.load(Ordering::Acquire)).saturating_add(self.wanted.load(Ordering::Acquire))
     }
 
     fn saw_demand(&self, seats: u32) {

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use trireme_actors::{
@@ -412,6 +413,25 @@ fn a_busy_level_borrows_what_idle_ones_lend() {
     assert_eq!(bounded.limits, [60, 40]);
     let both = borrowed_limits(100, &[busy, busy]);
     assert_eq!(both.limits, [50, 50]);
+}
+
+#[test]
+fn all_who_wait_are_in_the_demand_of_their_level() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let now = kit.system.clock().now();
+        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+        let seats = &flow.route().expect("it is classified").level.seats;
+        let ask = || Box::pin(ask(&fairness, "alice", Duration::from_secs(15), now));
+        let seat = ask().await;
+        let mut waiting = [ask(), ask(), ask()];
+        for one in &mut waiting {
+            assert!(one.now_or_never().is_none(), "the seat is taken");
+        }
+        eventually("one has a seat and three wait", || seats.take_peak() == 4).await;
+        drop(seat);
+        eventually("one has a seat and two wait", || seats.take_peak() == 3).await;
+    });
 }
 
 #[test]
