@@ -31,15 +31,8 @@ use trireme_registry::{
 };
 
 use crate::{
-    audit_trail::AuditTrail,
-    metrics::access::{self, TimedFilter},
-    negotiation,
-    query::Query,
-    request_info::RequestInfo,
-    spans,
-    status::ErrorStyle,
-    user_counts::UserPlace,
-    watch_counts::CountedWatch,
+    audit_trail::AuditTrail, negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle,
+    user_counts::UserPlace, watch_counts::CountedWatch,
 };
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
@@ -117,12 +110,6 @@ impl Exchange {
     pub(crate) fn lap(&self, clock: &Clock) -> Duration {
         let now = clock.now();
         now.saturating_duration_since(self.last_lap.replace(now))
-    }
-
-    /// Records that it passes a filter now. One that had nothing to do took no time, which saves a look at the clock.
-    pub(crate) fn pass_filter(&self, clock: &Clock, filter: TimedFilter, has_worked: bool) {
-        let took = if has_worked { self.lap(clock) } else { Duration::ZERO };
-        access::record_filter(filter, took);
     }
 
     /// Notes a step that was done at the end of the last filter that is timed.
