@@ -333,7 +333,7 @@ impl RegistryHandle {
     }
 
     /// The key of an object, for a write that gets a permit with it.
-    fn key(&self, target: &Target) -> Result<HeldKey, ApiError> {
+    pub(crate) fn key(&self, target: &Target) -> Result<HeldKey, ApiError> {
         Ok(self.writer.key(self.writer.locks.permit()?, target))
     }
 }

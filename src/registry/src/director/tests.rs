@@ -6,7 +6,7 @@ use trireme_actors::{
     testkit::{assert_topology_happened, eventually, run},
     topology::Topology,
 };
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
 use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registries};
@@ -206,16 +206,16 @@ fn the_declared_edges_and_timers_are_those_that_happen() {
             read.await.expect("it is there");
         }
         let _watcher = route.registry.watch(watch("n", WatchStart::Now(Freshness::Any))).await;
-        let delete = || {
-            let request = DeleteRequest {
-                target: target("n", "one"),
-                options: DeleteOptions::default(),
-            };
-            Box::pin(route.registry.delete(request))
+        let mut held = route.registry.key(&target("n", "one")).expect("there are permits");
+        held.lock().await.expect("it is free");
+        let delete = DeleteRequest {
+            target: target("n", "one"),
+            options: DeleteOptions::default(),
         };
-        let (deleted, too_late) = tokio::join!(delete(), delete());
-        deleted.expect("it is deleted");
-        assert_eq!(too_late.expect_err("it is gone").reason, Reason::NotFound);
+        let mut deleting = Box::pin(route.registry.delete(delete));
+        assert!(deleting.as_mut().now_or_never().is_none(), "it waits for the key");
+        drop(held);
+        deleting.await.expect("it is deleted");
         route.registry.reader().cache().crash();
         put(&*store, &info, "n/two", json!({})).await;
         route
