@@ -52,7 +52,7 @@ pub(crate) struct AuditTrail {
     webhooks: WebhookLatency,
 }
 
-/// How far the first stage of a read is recorded.
+/// The progress of recording the first stage of a read.
 #[derive(Default)]
 enum Beginning {
     /// It was not to be recorded apart, or is.
@@ -199,7 +199,7 @@ impl AuditTrail {
     /// Records a stage, in the name of the acting user, unless the policy leaves it out, and before it one that is held. Returns false
     /// if one had to be stored and is not.
     pub(crate) async fn record(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> bool {
-        let events = self.until(stage, impersonated);
+        let events = self.due_events(stage, impersonated);
         if events.is_empty() {
             return true;
         }
@@ -262,14 +262,14 @@ impl AuditTrail {
 
     /// Records a stage that no request can wait for.
     pub(crate) fn record_unawaited(&self, stage: AuditStage, impersonated: Option<&Impersonated>) {
-        let events = self.until(stage, impersonated);
+        let events = self.due_events(stage, impersonated);
         if !events.is_empty() {
             self.audit.sink.record_unawaited(events);
         }
     }
 
     /// The event of a stage unless the policy leaves it out, and before it one that is held.
-    fn until(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> Vec<AuditEvent> {
+    fn due_events(&self, stage: AuditStage, impersonated: Option<&Impersonated>) -> Vec<AuditEvent> {
         let held = match self.beginning.take() {
             Beginning::Held(event) => Some(*event),
             beginning => {

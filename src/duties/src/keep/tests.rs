@@ -141,7 +141,7 @@ fn a_duty_that_fails_is_tried_again_later_each_time() {
 /// A duty of two keys and one worker. The first key is to be looked at again after a second; the second never ends.
 struct BusyWorker {
     looked: Arc<watch::Sender<Vec<&'static str>>>,
-    /// How often the loop has asked how many workers there are.
+    /// The number of times that the loop has asked for the number of workers.
     turns: watch::Sender<usize>,
 }
 

@@ -97,7 +97,7 @@ impl LevelSeats {
         self.state.fetch_add(ONE_WAITS, Ordering::AcqRel);
     }
 
-    /// So many seats are waited for now.
+    /// Sets the number of seats that are waited for.
     pub(crate) fn set_wanted(&self, seats: u32) {
         self.wanted.store(seats, Ordering::Release);
         self.saw_demand(self.demand());

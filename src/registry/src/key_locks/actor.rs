@@ -31,7 +31,7 @@ impl KeyLocker {
     }
 }
 
-/// What tells the actor when a key is released.
+/// Makes the sender that tells the actor of the release of a key.
 fn notice(key: &ItemKey, turn: &mut Turn<'_, KeyLocker>) -> ReleaseNotice {
     let (notice, released) = tokio::sync::oneshot::channel();
     let key = key.clone();

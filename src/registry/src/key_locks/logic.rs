@@ -150,7 +150,7 @@ impl<W> KeyQueues<W> {
         self.0.entry(key.clone()).or_default().push_back(waiter);
     }
 
-    /// Who is next for a key, passing over those who are `gone`; and true if there are others behind.
+    /// Takes the next waiter for a key, passing over those who are `gone`; the flag is true if others wait behind it.
     pub(super) fn next(&mut self, key: &ItemKey, gone: impl Fn(&W) -> bool) -> Option<(W, bool)> {
         let queue = self.0.get_mut(key)?;
         while let Some(waiter) = queue.pop_front() {

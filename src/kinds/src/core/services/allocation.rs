@@ -45,7 +45,7 @@ pub(super) struct Allocation {
     now: MonotonicTime,
 }
 
-/// What a write has taken.
+/// The addresses and ports that a write has taken.
 struct Taken {
     keys: Vec<String>,
     /// It is given back at once, and does not count.
