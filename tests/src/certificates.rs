@@ -4,13 +4,17 @@ use std::fs;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SigningKey as _,
 };
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 
 use crate::Server;
 use crate::http::Client;
+
+// Tags of DER.
+const SEQUENCE: u8 = 0x30;
+const BIT_STRING: u8 = 0x03;
 
 /// A certificate and its key.
 pub type Issued = (rcgen::Certificate, KeyPair);
@@ -97,6 +101,21 @@ impl Ca {
         (certificate, key)
     }
 
+    /// A certificate of X.509 version 1 for a user, as `openssl x509 -req` makes it of a request without extensions, and its key.
+    pub fn issue_version_1(&self, name: &str, until_year: i32) -> (CertificateDer<'static>, KeyPair) {
+        let (certificate, key) = self.issue_until(name, until_year);
+        let [signed, algorithm, _signature] = elements(certificate.der())[..] else {
+            panic!("a certificate has three parts");
+        };
+        let mut fields = elements(signed);
+        fields.retain(|field| !NOT_IN_VERSION_1.contains(&field[0]));
+        let signed = element(SEQUENCE, &fields.concat());
+        let signature = self.issuer.key().sign(&signed).expect("signed");
+        let signature = element(BIT_STRING, &[&[0], signature.as_slice()].concat());
+        let certificate = element(SEQUENCE, &[&signed, algorithm, &signature].concat());
+        (CertificateDer::from(certificate), key)
+    }
+
     /// The same until a year begins.
     pub fn issue_until(&self, name: &str, year: i32) -> Issued {
         let key = KeyPair::generate().expect("a key");
@@ -107,6 +126,45 @@ impl Ca {
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
         (certificate, key)
     }
+}
+
+/// The fields of a certificate's signed part that X.509 version 1 does not have: the version itself, and the extensions.
+const NOT_IN_VERSION_1: [u8; 2] = [0xa0, 0xa3];
+
+/// The first element of some DER, whole, the length of its header, and what follows it.
+fn first(der: &[u8]) -> (&[u8], usize, &[u8]) {
+    let (header, length) = match usize::from(der[1]) {
+        short if short < 0x80 => (2, short),
+        long => {
+            let bytes = &der[2..2 + (long & 0x7f)];
+            let length = bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+            (2 + bytes.len(), length)
+        }
+    };
+    let (element, rest) = der.split_at(header + length);
+    (element, header, rest)
+}
+
+/// The elements of a sequence.
+fn elements(sequence: &[u8]) -> Vec<&[u8]> {
+    let (element, header, _) = first(sequence);
+    let (mut elements, mut rest) = (Vec::new(), &element[header..]);
+    while !rest.is_empty() {
+        let (element, _, others) = first(rest);
+        elements.push(element);
+        rest = others;
+    }
+    elements
+}
+
+/// An element of a content of at least 128 and less than 65,536 bytes, or of a short one.
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).expect("it is short").to_be_bytes();
+    let header = match content.len() {
+        0..0x80 => vec![tag, length[1]],
+        _ => vec![tag, 0x82, length[0], length[1]],
+    };
+    [&header, content].concat()
 }
 
 /// A client that shows a certificate and no token.

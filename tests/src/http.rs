@@ -116,8 +116,9 @@ impl Client {
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, String> {
-        let identity = CertifiedKey::from_der(vec![certificate], key, self.tls.crypto_provider());
-        let identity = identity.map_err(|error| error.to_string())?;
+        let key = self.tls.crypto_provider().key_provider.load_private_key(key);
+        // That they fit is not checked: rustls reads no certificates of X.509 version 1.
+        let identity = CertifiedKey::new(vec![certificate], key.map_err(|error| error.to_string())?);
         let mut tls = ClientConfig::clone(&self.tls);
         tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
         Ok(Self {

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rcgen::KeyPair;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use trireme_tests::certificates::{Ca, Issued, with_certificate};
 use trireme_tests::http::Client;
@@ -165,6 +167,54 @@ fn an_untrusted_client_certificate_is_refused_and_a_token_beside_it_counts() {
         );
     }
     assert!(is_believed(&server, &own.issue("alice")));
+}
+
+/// kube-apiserver takes them: Go reads every version.
+#[test]
+fn client_certificates_of_version_1_are_believed_if_a_ca_has_signed_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("clients.crt");
+    let given = Ca::new("given");
+    fs::write(&file, &given.pem).expect("written");
+    let flag = format!("--client-ca-file={}", file.display());
+    let server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
+    let ask = |(certificate, key): (CertificateDer<'static>, KeyPair)| {
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let client = server.client().anonymous().with_certificate(certificate, key);
+        client.expect("an identity").get("/api").map(|answer| answer.code)
+    };
+    let code = |issued| ask(issued).expect("an answer");
+    assert_eq!(code(given.issue_version_1("alice", 2999)), 200);
+    assert_eq!(code(Ca::of(&server).issue_version_1("alice", 2999)), 200, "its own CA");
+    assert_eq!(code(given.issue_version_1("alice", 2020)), 401, "its time is over");
+    assert_eq!(
+        code(Ca::new("given").issue_version_1("alice", 2999)),
+        401,
+        "another CA of that name"
+    );
+    assert_eq!(code(Ca::new("other").issue_version_1("alice", 2999)), 401);
+
+    let (certificate, key) = given.issue_version_1("alice", 2999);
+    let stolen = || (certificate.clone(), KeyPair::generate().expect("a key"));
+    ask(stolen()).expect_err("who does not hold the key is not heard");
+    // In TLS 1.2 the key is proved in another way, and within the handshake.
+    let shake_hands_of_1_2 = |(certificate, key): (CertificateDer<'static>, KeyPair)| {
+        let mut roots = RootCertStore::empty();
+        let ca = CertificateDer::from_pem_file(server.ca_file()).expect("a CA");
+        roots.add(ca).expect("a CA");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let key = provider.key_provider.load_private_key(key).expect("a key");
+        let identity = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .expect("the version fits")
+            .with_root_certificates(roots)
+            .with_client_cert_resolver(Arc::new(identity));
+        shake_hands(server.port(), config)
+    };
+    shake_hands_of_1_2(stolen()).expect_err("nor here");
+    shake_hands_of_1_2((certificate.clone(), key)).expect("the handshake");
 }
 
 #[test]

@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
-    crypto::CryptoProvider,
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
-    server::{
-        VerifierBuilderError, WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::VerifierBuilderError,
 };
 
 use super::client_certificate::Untrusted;
 
 mod choice;
+mod clients;
 
 pub use choice::{TlsChoice, TlsVersion};
+use clients::{ClientCas, JudgedAfterwards};
 
 /// HTTP/2 in ALPN.
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
@@ -41,9 +38,9 @@ impl TlsProvider for ServerTls {
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// Those who stand for clients.
-    clients: Option<Arc<dyn ClientCertVerifier>>,
+    clients: Option<ClientCas>,
     /// The CAs of proxies that name the user in headers.
-    proxies: Option<Arc<dyn ClientCertVerifier>>,
+    proxies: Option<ClientCas>,
 }
 
 /// The CAs whose certificates are believed, PEM texts of which each must hold one certificate at least. With any, clients are
@@ -74,67 +71,12 @@ impl ServerTls {
     /// Judges the certificates that a client has shown, its own first; `None` if it has shown none, or if there are no CAs
     /// of clients. The handshake has proved that it holds the key.
     pub(super) fn judge(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
-        judge(self.clients.as_ref()?, shown)
+        self.clients.as_ref()?.judge(shown)
     }
 
     /// Judges them as those of a proxy; `None` if there are no CAs of proxies.
     pub(super) fn judge_proxy(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
-        judge(self.proxies.as_ref()?, shown)
-    }
-}
-
-fn judge(cas: &Arc<dyn ClientCertVerifier>, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
-    let (own, intermediates) = shown.split_first()?;
-    let verified = cas.verify_client_cert(own, intermediates, UnixTime::now());
-    Some(verified.map(drop).map_err(|error| {
-        tracing::debug!(%error, "client certificate not trusted");
-        Untrusted
-    }))
-}
-
-/// Takes any certificate whose key the client holds: one that is not trusted is answered with 401, which a client can
-/// read and a load balancer can distinguish from a replica that is broken, and a valid token beside it counts.
-#[derive(Debug)]
-struct JudgedAfterwards(Arc<dyn ClientCertVerifier>);
-
-impl ClientCertVerifier for JudgedAfterwards {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.proxies.as_ref()?.judge(shown)
     }
 }
 
@@ -178,7 +120,7 @@ pub fn tls_from_pem<T: AsRef<[u8]>>(
         .with_protocol_versions(choice.versions())
         .map_err(TlsError::Mismatch)?;
     let all: Vec<&T> = trusted.clients.iter().chain(trusted.proxies).collect();
-    let builder = match verifier(&all, &provider)? {
+    let builder = match ClientCas::from_pem(&all, &provider)? {
         None => builder.with_no_client_auth(),
         // Asks for certificates of all CAs, so that clients find the one to show.
         Some(all) => builder.with_client_cert_verifier(Arc::new(JudgedAfterwards(all))),
@@ -187,32 +129,9 @@ pub fn tls_from_pem<T: AsRef<[u8]>>(
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];
     Ok(ServerTls {
         config: Arc::new(config),
-        clients: verifier(trusted.clients, &provider)?,
-        proxies: verifier(trusted.proxies, &provider)?,
+        clients: ClientCas::from_pem(trusted.clients, &provider)?,
+        proxies: ClientCas::from_pem(trusted.proxies, &provider)?,
     })
-}
-
-/// Judges by these CAs; `None` without any.
-fn verifier<T: AsRef<[u8]>>(
-    cas: &[T],
-    provider: &Arc<CryptoProvider>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    let roots = roots_of(cas)?;
-    if roots.is_empty() {
-        return Ok(None);
-    }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    Ok(Some(verifier.map_err(TlsError::Verifier)?))
-}
-
-fn roots_of<T: AsRef<[u8]>>(client_cas: &[T]) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for pem in client_cas {
-        for root in certificates_of(pem.as_ref()).map_err(TlsError::ClientCa)? {
-            roots.add(root).map_err(TlsError::ClientCaUnusable)?;
-        }
-    }
-    Ok(roots)
 }
 
 fn certificates_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
