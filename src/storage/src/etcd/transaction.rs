@@ -16,7 +16,7 @@
 //! | else | holds "refused", or has not moved | | is refused for good: [`StorageError::Fenced`] if the fence is elsewhere, else a conflict |
 //! | else | is gone | no | is made again with another idempotency key: the session has expired |
 //! | else | is gone | yes | is of unknown outcome |
-//! | refused by etcd | | no | is refused for good |
+//! | refused by etcd | | no | is refused for good; for want of space, if the idempotency key has not moved |
 //! | refused by etcd | | yes | is of unknown outcome |
 //! | none in time | | | is of unknown outcome |
 //!
@@ -27,7 +27,9 @@
 //! "For good" takes the last line of the transaction: it moves the idempotency key, so an open attempt that comes late finds
 //! nothing that it compares with. Without it a late create could succeed when the key that was in its way is deleted.
 //!
-//! A full etcd refuses all that puts anything. So that room can be made, deletes go without an idempotency key then; an open one has
+//! A full etcd refuses all that puts anything. But the write that finds the last of the space, and any that was proposed before the
+//! alarm was raised, is made *and* answered as refused (etcd's `quotaApplierV3`): so the idempotency key is read after such an answer, and
+//! the write is committed if that has moved. So that room can be made, deletes go without an idempotency key then; an open one has
 //! an unknown outcome.
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
@@ -41,7 +43,7 @@ use super::{
     kv, revision_of,
     session::IdempotencyKey,
 };
-use crate::{Fence, KeyValue, Revision, StorageError, WriteOutcome};
+use crate::{Fence, KeyValue, Revision, Storage as _, StorageError, WriteOutcome};
 
 /// No key is ever there.
 const NOWHERE: Revision = -1;
@@ -103,7 +105,16 @@ impl EtcdStore {
                     self.sessions.forget(&lost);
                     self.idempotency_key(deletes, deadline).await?
                 }
-                (EtcdFailure::Refused(StorageError::Full(_)), Some(_)) if deletes => None,
+                (EtcdFailure::Refused(StorageError::Full(why)), Some(full)) => {
+                    let before = full.revision();
+                    let made = self.made_at(&full).await?;
+                    full.give_back(made.unwrap_or(before));
+                    match made {
+                        Some(revision) => return Ok(WriteOutcome::Committed(revision)),
+                        None if deletes => None,
+                        None => return Err(StorageError::Full(why)),
+                    }
+                }
                 (failure, idempotency_key) => {
                     if let Some(idempotency_key) = idempotency_key.filter(|_| !failure.leaves_open()) {
                         let unmoved = idempotency_key.revision();
@@ -113,6 +124,14 @@ impl EtcdStore {
                 }
             };
         }
+    }
+
+    /// The revision at which the write of an idempotency key was committed, if it was. All its attempts must have been answered.
+    async fn made_at(&self, idempotency_key: &IdempotencyKey) -> Result<Option<Revision>, StorageError> {
+        let found = self.get(idempotency_key.key(), None).await;
+        let (found, _) = found.map_err(|error| StorageError::UnknownOutcome(error.to_string()))?;
+        let moved = found.filter(|entry| entry.mod_revision != idempotency_key.revision());
+        Ok(moved.map(|entry| entry.mod_revision))
     }
 
     /// An idempotency key for a write, or none for a deletion in a full etcd.

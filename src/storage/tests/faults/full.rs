@@ -3,10 +3,54 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use trireme_storage::{
     Compare, EtcdOptions, EtcdStore, PutOptions, Storage, StorageError, WriteOutcome,
     testing::{EtcdProcess, EtcdSetup},
 };
+
+/// etcd makes the writes that were proposed before it knew that it is full, and says of them that there is no space.
+#[tokio::test]
+async fn what_is_refused_for_want_of_space_was_not_written() {
+    let setup = EtcdSetup {
+        args: vec!["--quota-backend-bytes=4000000".to_owned()],
+        ..EtcdSetup::default()
+    };
+    let etcd = EtcdProcess::start_with(setup).await.expect("etcd starts");
+    let options = EtcdOptions::new([etcd.endpoint()]);
+    let store = EtcdStore::connect(options).await.expect("the options are sound");
+    let _etcd = etcd.ready(&store).await.expect("etcd serves");
+    let (mut committed, mut refused) = (0, 0);
+    for round in 0..200 {
+        let put = async |number: usize| {
+            let key = format!("/{round}/{number}");
+            let value = Bytes::from(vec![b'x'; 20_000]);
+            let outcome = store.put(&key, value, Compare::Absent, PutOptions::default()).await;
+            (key, outcome)
+        };
+        for (key, outcome) in join_all((0..24).map(put)).await {
+            let (there, _) = store.get(&key, None).await.expect("reads go on");
+            let revision = there.map(|entry| entry.mod_revision);
+            match outcome {
+                Ok(WriteOutcome::Committed(at)) => assert_eq!(revision, Some(at), "{key}"),
+                Err(StorageError::Full(_)) => {
+                    assert_eq!(revision, None, "{key} is there, though there was no space");
+                    refused += 1;
+                    continue;
+                }
+                other => panic!("{key}: {other:?}"),
+            }
+            committed += 1;
+        }
+        if refused > 0 {
+            break;
+        }
+    }
+    assert!(
+        committed > 0 && refused > 0,
+        "{committed} were written, {refused} refused"
+    );
+}
 
 #[tokio::test]
 async fn a_full_etcd_refuses_puts_until_room_is_made() {
