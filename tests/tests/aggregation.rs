@@ -344,3 +344,44 @@ fn other_servers_get_the_user_who_asks() {
         assert_eq!(data[key], list, "{key}");
     }
 }
+
+/// The group of APIServices itself is behind none. The figures are those of kube-apiserver 1.36.2.
+#[test]
+fn the_servers_own_groups_are_registered_with_their_priorities() {
+    let server = Server::start(StoreChoice::Embedded);
+    let list = server.client().get(API_SERVICES).expect("an answer");
+    let list: Value = serde_json::from_str(&list.text()).expect("a list");
+    let items = list["items"].as_array().expect("items");
+    let row = |service: &Value| {
+        let (name, spec) = (&service["metadata"]["name"], &service["spec"]);
+        let (group, version) = (&spec["groupPriorityMinimum"], &spec["versionPriority"]);
+        format!("{} {group} {version}", name.as_str().unwrap_or_default())
+    };
+    let rows: Vec<String> = items.iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            "v1. 18000 1",
+            "v1.admissionregistration.k8s.io 16700 15",
+            "v1.apiextensions.k8s.io 16700 15",
+            "v1.apps 17800 15",
+            "v1.authentication.k8s.io 17700 15",
+            "v1.authorization.k8s.io 17600 15",
+            "v1.autoscaling 17500 15",
+            "v1.batch 17400 15",
+            "v1.certificates.k8s.io 17300 15",
+            "v1.coordination.k8s.io 16500 15",
+            "v1.discovery.k8s.io 16200 15",
+            "v1.events.k8s.io 17750 15",
+            "v1.flowcontrol.apiserver.k8s.io 16100 21",
+            "v1.networking.k8s.io 17200 15",
+            "v1.node.k8s.io 16300 15",
+            "v1.policy 17100 15",
+            "v1.rbac.authorization.k8s.io 17000 15",
+            "v1.resource.k8s.io 16200 21",
+            "v1.scheduling.k8s.io 16600 15",
+            "v1.storage.k8s.io 16800 15",
+            "v2.autoscaling 17500 30",
+        ]
+    );
+}

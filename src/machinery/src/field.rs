@@ -251,7 +251,8 @@ impl Error {
 
     /// The list has `actual` items, more than `max`.
     pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
-        let detail = format!("must have at most {max} items");
+        let items = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {items}");
         Self::new(ErrorType::TooMany, path, Some(actual.to_string()), &detail)
     }
 }
@@ -278,6 +279,13 @@ pub fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_item_is_not_items() {
+        let text = |max| Error::too_many(&Path::new("spec"), 2, max).to_string();
+        assert_eq!(text(1), "spec: Too many: 2: must have at most 1 item");
+        assert_eq!(text(0), "spec: Too many: 2: must have at most 0 items");
+    }
 
     #[test]
     fn paths_print_as_kubernetes_does() {

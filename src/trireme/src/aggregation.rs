@@ -8,7 +8,7 @@ use trireme_actors::ActorSystem;
 use trireme_aggregation::{LocalService, LocalServices, Publication, RemoteServers, RemoteSettings, publish};
 use trireme_cluster::Group;
 use trireme_edge::{Health, Probes};
-use trireme_registry::{DirectorHandle, Readiness};
+use trireme_registry::{DirectorHandle, Readiness, ServedVersion};
 
 use crate::hooks::{IsDone, add_hooks};
 
@@ -122,13 +122,17 @@ impl Aggregation {
     }
 }
 
-/// The groups and versions that this server serves itself from its start.
+/// The group of APIServices, which has none of its own: the aggregator registers what is behind it.
+const AGGREGATOR: &str = "apiregistration.k8s.io";
+
+/// The groups and versions that this server serves itself from its start, and that clients find registered.
 fn local_services(director: &DirectorHandle) -> Vec<LocalService> {
     let mut services: Vec<LocalService> = Vec::new();
     let surface = director.surface();
     let built_in = surface.definitions().filter(|definition| !definition.is_custom);
     let versions = built_in.flat_map(|definition| &definition.versions);
-    for version in versions.filter(|version| version.is_served) {
+    let is_behind = |version: &&ServedVersion| version.is_served && &*version.group_version.group != AGGREGATOR;
+    for version in versions.filter(is_behind) {
         let service = LocalService {
             group: version.group_version.group.to_string(),
             version: version.group_version.version.to_string(),

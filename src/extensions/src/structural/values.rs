@@ -277,7 +277,8 @@ impl Validator<'_> {
     }
 
     fn too_many(&mut self, path: &Path<'_>, count: u64, most: u64) {
-        let body = format!("Too many: {count}: must have at most {most} items");
+        let items = if most == 1 { "item" } else { "items" };
+        let body = format!("Too many: {count}: must have at most {most} {items}");
         self.push(ErrorType::TooMany, path, body);
     }
 
