@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
+    Feature,
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
@@ -12,14 +13,15 @@ use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy:
 use crate::{
     checks::validate_nonnegative_fields,
     columns,
+    gated::{GatedField, drop_disabled_fields},
     kind::Kind,
     pod_template::{self, Capabilities, drop_disabled_at},
-    values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
+    values::{integer_at, items, keep_field, set_default, struct_mut, text, text_at},
     volumes::claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     workload::{
-        container_columns, default_template, ready_column, template_warnings, validate_collision_count,
-        validate_counter_bounds, validate_restart_policy_always, validate_selector, validate_selector_conversion,
-        validate_template_labels,
+        container_columns, default_template, int_or_percent, is_not_more_than_100_percent, ready_column,
+        template_warnings, validate_collision_count, validate_counter_bounds, validate_positive_int_or_percent,
+        validate_restart_policy_always, validate_selector, validate_selector_conversion, validate_template_labels,
     },
 };
 
@@ -33,6 +35,12 @@ const MUTABLE: [&str; 7] = [
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 ];
+
+const GATED: &[GatedField] = &[(
+    Feature::MaxUnavailableStatefulSet,
+    "/spec/updateStrategy/rollingUpdate",
+    "maxUnavailable",
+)];
 
 /// The kind's parts.
 pub(crate) fn kind(capabilities: Capabilities) -> Kind {
@@ -66,11 +74,16 @@ impl Strategy for StatefulSets {
         let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
         if text(strategy, "type").is_empty() {
             strategy["type"] = "RollingUpdate".into();
+            struct_mut(strategy, "rollingUpdate");
         }
-        if text(strategy, "type") == "RollingUpdate" {
-            struct_mut(strategy, "rollingUpdate")
-                .entry("partition")
-                .or_insert_with(|| 0.into());
+        // Who names the type gets no more than that.
+        let is_rolling = text(strategy, "type") == "RollingUpdate";
+        let rolling = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut);
+        if let (true, Some(rolling)) = (is_rolling, rolling) {
+            set_default(rolling, "partition", 0);
+            if self.capabilities.features.has(Feature::MaxUnavailableStatefulSet) {
+                set_default(rolling, "maxUnavailable", 1);
+            }
         }
         for claim in spec
             .get_mut("volumeClaimTemplates")
@@ -86,6 +99,7 @@ impl Strategy for StatefulSets {
 
     fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
         drop_disabled_at(self.capabilities, object, old, "/spec/template/spec");
+        drop_disabled_fields(self.capabilities.features, GATED, object, old);
     }
 
     fn name_check(&self) -> NameCheck {
@@ -94,7 +108,6 @@ impl Strategy for StatefulSets {
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "replicas": 0, "availableReplicas": 0 });
-        drop_gated(object);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -115,14 +128,13 @@ impl Strategy for StatefulSets {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
-        drop_gated(new);
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        let capabilities = self.capabilities.in_change_of(old.pointer("/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.get("template"));
         let mut old_errors = ErrorList::new();
         validate_stateful_set_spec(
             old,
@@ -198,13 +210,6 @@ impl Strategy for StatefulSets {
     }
 }
 
-/// `maxUnavailable` is of a feature that is off by default in Kubernetes 1.36.
-fn drop_gated(object: &mut Value) {
-    if let Some(rolling) = object.pointer_mut("/spec/updateStrategy/rollingUpdate") {
-        remove(rolling, "maxUnavailable");
-    }
-}
-
 fn fixed_fields(spec: &Value) -> Map<String, Value> {
     let mut fields = spec.as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| !MUTABLE.contains(&name.as_str()));
@@ -268,8 +273,9 @@ fn validate_stateful_set_update_strategy(spec: &Value, path: &Path<'_>, errors: 
     let rolling = strategy.get("rollingUpdate");
     match text(strategy, "type") {
         "RollingUpdate" => {
-            let rolling = rolling.unwrap_or(&none);
-            validate_nonnegative_fields(rolling, &path.child("rollingUpdate"), &["partition"], errors);
+            if let Some(rolling) = rolling {
+                validate_rolling_update_stateful_set(rolling, &path.child("rollingUpdate"), errors);
+            }
         }
         "OnDelete" => {
             if let Some(rolling) = rolling {
@@ -294,6 +300,20 @@ fn validate_stateful_set_update_strategy(spec: &Value, path: &Path<'_>, errors: 
             ));
         }
     }
+}
+
+/// As upstream's `validateRollingUpdateStatefulSet`.
+fn validate_rolling_update_stateful_set(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nonnegative_fields(rolling, path, &["partition"], errors);
+    let Some(unavailable) = rolling.get("maxUnavailable") else {
+        return;
+    };
+    let at = path.child("maxUnavailable");
+    validate_positive_int_or_percent(unavailable, &at, errors);
+    if int_or_percent(unavailable) == 0 {
+        errors.push(Error::invalid(&at, unavailable, "cannot be 0"));
+    }
+    is_not_more_than_100_percent(unavailable, &at, errors);
 }
 
 /// As Go prints the type behind the served one.
@@ -335,7 +355,7 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
             );
         }
         // A second time, as kube-apiserver does.
-        pod_template::validate_template_metadata(template, &at, errors);
+        pod_template::validate_template_metadata(checks.capabilities, template, &at, errors);
     }
     validate_restart_policy_always(template, &at, "StatefulSet", errors);
 }
@@ -361,6 +381,8 @@ fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use trireme_machinery::Features;
+
     use super::*;
     use crate::testing::{self, Trial, named};
 
@@ -383,6 +405,69 @@ mod tests {
         );
         assert_eq!(spec["volumeClaimTemplates"][0]["kind"], "PersistentVolumeClaim");
         assert_eq!(spec["volumeClaimTemplates"][0]["status"], json!({ "phase": "Pending" }));
+    }
+
+    #[test]
+    fn a_strategy_whose_type_is_named_is_not_filled_in() {
+        let decoded = |strategy: Value| {
+            let spec = trial().decode(stateful_set(&json!({ "updateStrategy": strategy })))["spec"].clone();
+            spec["updateStrategy"].clone()
+        };
+        let named = json!({ "type": "RollingUpdate" });
+        assert_eq!(decoded(named.clone()), named);
+        let with_partition = json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } });
+        assert_eq!(
+            decoded(json!({ "type": "RollingUpdate", "rollingUpdate": {} })),
+            with_partition
+        );
+        assert_eq!(decoded(json!({ "type": "OnDelete" })), json!({ "type": "OnDelete" }));
+    }
+
+    fn rolling(unavailable: Value) -> Value {
+        stateful_set(&json!({ "updateStrategy": { "rollingUpdate": { "maxUnavailable": unavailable } } }))
+    }
+
+    fn with_max_unavailable() -> Trial {
+        let features = Features::with(&[Feature::MaxUnavailableStatefulSet]);
+        let capabilities = Capabilities {
+            features,
+            ..Capabilities::default()
+        };
+        Trial::new("apps", "statefulsets", kind(capabilities))
+    }
+
+    #[test]
+    fn max_unavailable_is_dropped_unless_it_was_stored() {
+        let on = with_max_unavailable();
+        let bound = |object: &Value| object["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"].clone();
+        let dropped = trial().create(rolling(json!(2))).expect("the stateful set is valid");
+        assert_eq!(bound(&dropped), Value::Null);
+        let stored = on.create(stateful_set(&json!({}))).expect("the stateful set is valid");
+        assert_eq!(bound(&stored), 1, "by default");
+        let kept = trial()
+            .update(&stored, rolling(json!("50%")))
+            .expect("the stateful set is valid");
+        assert_eq!(bound(&kept), "50%");
+        let dropped = trial()
+            .update(&dropped, rolling(json!(2)))
+            .expect("the stateful set is valid");
+        assert_eq!(bound(&dropped), Value::Null);
+    }
+
+    #[test]
+    fn max_unavailable_is_some_of_the_pods() {
+        let at = "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value:";
+        let errors = |unavailable: Value| with_max_unavailable().errors(rolling(unavailable));
+        assert_eq!(errors(json!(3)), Vec::<String>::new());
+        assert_eq!(errors(json!(0)), [format!("{at} 0: cannot be 0")]);
+        assert_eq!(
+            errors(json!("101%")),
+            [format!("{at} \"101%\": must not be greater than 100%")]
+        );
+        assert_eq!(
+            errors(json!(-1)),
+            [format!("{at} -1: must be greater than or equal to 0")]
+        );
     }
 
     #[test]
