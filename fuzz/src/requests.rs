@@ -5,7 +5,7 @@
 //! was; whatever is negotiated is a media type that is served.
 
 use trireme_edge::testing::{self as edge, Classified};
-use trireme_machinery::{ApiError, Reason, selector::FieldSelector};
+use trireme_machinery::{ApiError, Features, Reason, selector::FieldSelector};
 use trireme_registry::{
     list_options::{self, ListQuery},
     request::{BodyFormat, ListOptions},
@@ -106,7 +106,7 @@ fn options(query: &str, user_agent: Option<&str>) {
             }
             Err(error) => is_the_clients(&error),
         }
-        if let Err(error) = list.watch(info, 0) {
+        if let Err(error) = list.watch(Features::default(), info, 0) {
             is_the_clients(&error);
         }
     }

@@ -10,6 +10,7 @@ use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
 use trireme_kinds::{ApiSelection, KindSettings, TokenIssuer};
+use trireme_machinery::Features;
 use trireme_registry::{
     KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, StorageMediaType, WriteContext,
     allocate::{AddressAllocator, PortAllocator, ServiceRanges},
@@ -25,7 +26,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&KindSettings {
         apis: ApiSelection::default(),
-        features: trireme_machinery::Features::default(),
+        features: Features::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         event_ttl: Some(Duration::from_secs(3600).into()),
@@ -54,7 +55,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
 
 /// Every kind that a body may name.
 pub(crate) static KNOWN_KINDS: LazyLock<Arc<KnownKinds>> = LazyLock::new(|| {
-    let not_stored = trireme_kinds::virtual_resources(&ApiSelection::default());
+    let not_stored = trireme_kinds::virtual_resources(&ApiSelection::default(), Features::default());
     let all = RESOURCES.iter().cloned().chain(not_stored);
     let all: Vec<_> = all.map(Arc::new).collect();
     Arc::new(KnownKinds::new(&all, Arc::new(trireme_kinds::other_kinds())))

@@ -1,8 +1,8 @@
 //! The admission chain and its built-in plugins.
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
-//! in the watch caches and hold no locks. [`DeviceAdminAccess`] and [`PodCertificateSigning`] are no plugins of kube-apiserver
-//! but checks of its registries. The table in `plugins.rs` has all plugins.
+//! in the watch caches and hold no locks. [`ClaimStatusAccess`], [`DeviceAdminAccess`] and [`PodCertificateSigning`] are no
+//! plugins of kube-apiserver but checks of its registries. The table in `plugins.rs` has all plugins.
 
 mod admission_request;
 mod always_admit;
@@ -12,6 +12,7 @@ mod attributes;
 mod authority;
 mod certificate_subject_restriction;
 mod chain;
+mod claim_status_access;
 mod configuration;
 mod default_classes;
 mod default_toleration_seconds;
@@ -58,6 +59,7 @@ mod tolerations;
 mod webhooks;
 
 pub use chain::Chain;
+pub use claim_status_access::ClaimStatusAccess;
 pub use configuration::{AdmissionConfiguration, PluginSettings};
 pub use default_toleration_seconds::TolerationSeconds;
 pub use device_admin_access::DeviceAdminAccess;

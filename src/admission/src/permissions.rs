@@ -27,8 +27,13 @@ pub struct PermissionRequest<'a> {
 
 /// Says what users may do. Made from the authorizers by the composition root: admission knows no room that has any.
 pub trait Permissions: Send + Sync + 'static {
-    /// Reports whether the access is allowed; what cannot be found out is not.
-    fn allow<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, bool>;
+    /// Allows the access, or says why not as a refused user reads it; what cannot be found out is not allowed.
+    fn require<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Reports whether the access is allowed.
+    fn allow<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(async move { self.require(access).await.is_ok() })
+    }
 
     /// The decision about a check that an expression makes.
     fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a AuthorizerCheck) -> BoxFuture<'a, CheckDecision>;

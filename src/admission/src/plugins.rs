@@ -39,7 +39,7 @@ use crate::{
     pod_topology_labels::PodTopologyLabels,
     policies::{MutatingPolicies, PolicyParts, ValidatingPolicies},
     priority::Priority,
-    resource_quota::ResourceQuota,
+    resource_quota::{ExtendedResources, ResourceQuota},
     runtime_class::RuntimeClass,
     service_account::ServiceAccount,
     signers::SignerPermission,
@@ -59,6 +59,8 @@ struct Plugin {
     /// The steps that it takes part in.
     steps: &'static [AdmissionStep],
     make: Made,
+    /// The plugin does nothing while this feature is off.
+    feature: Option<Feature>,
     /// It runs unless it is switched off; the others run if they are switched on.
     by_default: bool,
 }
@@ -67,8 +69,6 @@ struct Plugin {
 enum Made {
     There(Make),
     Following(MakeFollowing),
-    /// It does nothing while a feature is off.
-    Gated(Feature, Make),
 }
 
 const fn there(name: &'static str, steps: &'static [AdmissionStep], make: Make) -> Plugin {
@@ -76,6 +76,7 @@ const fn there(name: &'static str, steps: &'static [AdmissionStep], make: Make) 
         name,
         steps,
         make: Made::There(make),
+        feature: None,
         by_default: true,
     }
 }
@@ -85,6 +86,7 @@ const fn following(name: &'static str, steps: &'static [AdmissionStep], make: Ma
         name,
         steps,
         make: Made::Following(make),
+        feature: None,
         by_default: true,
     }
 }
@@ -94,16 +96,17 @@ const fn optional(name: &'static str, steps: &'static [AdmissionStep], make: Mak
         name,
         steps,
         make: Made::There(make),
+        feature: None,
         by_default: false,
     }
 }
 
-const fn gated(name: &'static str, steps: &'static [AdmissionStep], feature: Feature, make: Make) -> Plugin {
-    Plugin {
-        name,
-        steps,
-        make: Made::Gated(feature, make),
-        by_default: true,
+impl Plugin {
+    const fn behind(self, feature: Feature) -> Self {
+        Self {
+            feature: Some(feature),
+            ..self
+        }
     }
 }
 
@@ -145,9 +148,8 @@ const ALL: &[Plugin] = &[
             drivers: parts.objects("storage.k8s.io", "csidrivers"),
             accounts: parts.objects("", "serviceaccounts"),
         };
-        let has_pod_certificates = parts.features.has(Feature::PodCertificateRequest);
         let permissions = Arc::clone(parts.permissions);
-        Arc::new(NodeRestriction::new(objects, permissions, has_pod_certificates))
+        Arc::new(NodeRestriction::new(objects, permissions, parts.features))
     }),
     there("TaintNodesByCondition", ADMIT, |_| Arc::new(TaintNodesByCondition)),
     optional("AlwaysPullImages", BOTH, |_| Arc::new(AlwaysPullImages)),
@@ -202,9 +204,7 @@ const ALL: &[Plugin] = &[
     there("StorageObjectInUseProtection", ADMIT, |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    gated("PodGroupProtection", ADMIT, Feature::GenericWorkload, |_| {
-        Arc::new(PodGroupProtection)
-    }),
+    there("PodGroupProtection", ADMIT, |_| Arc::new(PodGroupProtection)).behind(Feature::GenericWorkload),
     optional("OwnerReferencesPermissionEnforcement", VALIDATE, |parts| {
         Arc::new(OwnerReferencesPermissionEnforcement::new(
             parts.permissions.clone(),
@@ -238,16 +238,20 @@ const ALL: &[Plugin] = &[
     optional("DenyServiceExternalIPs", VALIDATE, |_| Arc::new(DenyServiceExternalIps)),
     there("PodTopologyLabels", ADMIT, |parts| {
         Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
-    }),
-    gated("PodGroupWorkloadExists", VALIDATE, Feature::GenericWorkload, |parts| {
+    })
+    .behind(Feature::PodTopologyLabelsAdmission),
+    there("PodGroupWorkloadExists", VALIDATE, |parts| {
         Arc::new(PodGroupWorkloadExists::new(parts.scheduling("workloads")))
-    }),
+    })
+    .behind(Feature::GenericWorkload),
     there("NodeDeclaredFeatureValidator", VALIDATE, |parts| {
         Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
-    }),
-    gated("JobValidation", VALIDATE, Feature::GenericWorkload, |parts| {
+    })
+    .behind(Feature::NodeDeclaredFeatures),
+    there("JobValidation", VALIDATE, |parts| {
         Arc::new(JobValidation::new(parts.scheduling("podgroups")))
-    }),
+    })
+    .behind(Feature::GenericWorkload),
     there("PodResizeValidator", VALIDATE, |parts| {
         Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
@@ -255,7 +259,8 @@ const ALL: &[Plugin] = &[
         let plugin = MutatingPolicies::new(parts.policies());
         let view = plugin.readiness();
         (Arc::new(plugin), view)
-    }),
+    })
+    .behind(Feature::MutatingAdmissionPolicy),
     following("MutatingAdmissionWebhook", ADMIT, |parts| {
         let source = parts.configurations("mutatingwebhookconfigurations");
         let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks(&parts.webhook_users.mutating));
@@ -276,7 +281,15 @@ const ALL: &[Plugin] = &[
     there("ResourceQuota", VALIDATE, |parts| {
         let quotas = parts.surface.resource("", "v1", "resourcequotas");
         let limited = parts.settings.limited_resources.clone();
-        Arc::new(ResourceQuota::start(parts.system, quotas, limited))
+        let extended = parts.features.has(Feature::DraExtendedResource).then(|| {
+            let of_devices = |plural| parts.objects("resource.k8s.io", plural);
+            ExtendedResources::new(
+                of_devices("deviceclasses"),
+                parts.objects("", "pods"),
+                of_devices("resourceclaims"),
+            )
+        });
+        Arc::new(ResourceQuota::start(parts.system, quotas, limited, extended))
     }),
     optional("AlwaysDeny", BOTH, |_| Arc::new(DenyAllWrites)),
 ];
@@ -381,10 +394,10 @@ impl EnabledPlugins {
     /// plugins of kube-apiserver come after them.
     pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
         let (mut plugins, mut views) = (Vec::new(), Vec::new());
-        for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
+        let is_on = |plugin: &&Plugin| plugin.feature.is_none_or(|feature| parts.features.has(feature));
+        for plugin in ALL.iter().filter(|plugin| self.has(plugin)).filter(is_on) {
             let made = match plugin.make {
-                Made::Gated(feature, _) if !parts.features.has(feature) => continue,
-                Made::There(make) | Made::Gated(_, make) => make(parts),
+                Made::There(make) => make(parts),
                 Made::Following(make) => {
                     let (made, view) = make(parts);
                     views.push(view);

@@ -214,10 +214,10 @@ mod tests {
     struct Only(&'static str, &'static str);
 
     impl Permissions for Only {
-        fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+        fn require<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, Result<(), String>> {
             let is_signers = (request.group, request.resource) == (GROUP, "signers");
             let allowed = is_signers && (request.verb, request.name) == (self.0, self.1);
-            std::future::ready(allowed).boxed()
+            std::future::ready(allowed.then_some(()).ok_or_else(String::new)).boxed()
         }
 
         fn decide<'a>(&'a self, _: &'a UserInfo, _: &'a AuthorizerCheck) -> BoxFuture<'a, CheckDecision> {

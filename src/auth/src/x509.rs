@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use metrics::{Histogram, histogram};
 use trireme_actors::Clock;
+use trireme_machinery::{Feature, Features};
 use trireme_registry::request::UserInfo;
 
 use crate::{
@@ -20,15 +21,18 @@ pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 #[derive(Debug, Clone)]
 pub struct CertificateAuthenticator {
     clock: Clock,
+    /// The feature AllowParsingUserUIDFromCertAuth is on.
+    takes_uids: bool,
     /// Of the certificates that requests show and that a CA stands for: the seconds until they expire, negative after that.
     remaining: Histogram,
 }
 
 impl CertificateAuthenticator {
     /// Certificates are held against this clock at every request, as a connection may outlive its certificate.
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, features: Features) -> Self {
         Self {
             clock,
+            takes_uids: features.has(Feature::AllowParsingUserUidFromCertAuth),
             remaining: histogram!("apiserver_client_certificate_expiration_seconds"),
         }
     }
@@ -47,7 +51,10 @@ impl CertificateAuthenticator {
         }
         Ok(Some(UserInfo {
             name: identity.common_name.clone(),
-            uid: identity.uid.clone(),
+            uid: match self.takes_uids {
+                true => identity.uid.clone(),
+                false => String::new(),
+            },
             groups: identity.organizations.clone(),
             extra: BTreeMap::from([(
                 CREDENTIAL_ID.to_owned(),
@@ -94,10 +101,14 @@ mod tests {
         CertificateIdentity::from_der(certificate.der()).expect("it can be read")
     }
 
+    fn authenticator(clock: ManualClock, features: Features) -> CertificateAuthenticator {
+        CertificateAuthenticator::new(clock.into(), features)
+    }
+
     #[test]
     fn the_subject_names_user_and_group() {
         let identity = identity("admin", &["system:masters"]);
-        let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity);
+        let user = authenticator(ManualClock::new(), Features::default()).user(&identity);
         let user = user.ok().flatten().map(|u| (u.name, u.groups));
         assert_eq!(user, Some(("admin".into(), vec!["system:masters".into()])));
     }
@@ -112,13 +123,18 @@ mod tests {
         params.not_after = rcgen::date_time_ymd(2030, 1, 2);
         let certificate = params.self_signed(&key).expect("it can sign itself");
         let identity = CertificateIdentity::from_der(certificate.der()).expect("it can be read");
-        let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity);
-        assert_eq!(user.ok().flatten().map(|user| user.uid), Some("uid-7".to_owned()));
+        let uid = |features| {
+            let user = authenticator(ManualClock::new(), features).user(&identity);
+            user.ok().flatten().map(|user| user.uid)
+        };
+        assert_eq!(uid(Features::default()).as_deref(), Some("uid-7"));
+        let off = Features::without(&[Feature::AllowParsingUserUidFromCertAuth]);
+        assert_eq!(uid(off).as_deref(), Some(""));
     }
 
     #[test]
     fn the_credential_is_named_by_its_fingerprint() {
-        let authenticator = CertificateAuthenticator::new(ManualClock::new().into());
+        let authenticator = authenticator(ManualClock::new(), Features::default());
         let ids = [identity("admin", &[]), identity("admin", &[])].map(|identity| {
             let user = authenticator.user(&identity).ok().flatten().unwrap_or_default();
             user.extra.get(CREDENTIAL_ID).cloned().unwrap_or_default().concat()
@@ -133,14 +149,14 @@ mod tests {
 
     #[test]
     fn a_certificate_without_a_name_is_no_credential() {
-        let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity("", &["system:masters"]));
+        let user = authenticator(ManualClock::new(), Features::default()).user(&identity("", &["system:masters"]));
         assert_eq!(user, Ok(None));
     }
 
     #[test]
     fn an_expired_certificate_is_rejected_on_a_living_connection() {
         let clock = ManualClock::new();
-        let authenticator = CertificateAuthenticator::new(clock.clone().into());
+        let authenticator = authenticator(clock.clone(), Features::default());
         let identity = identity("admin", &[]);
         assert!(authenticator.user(&identity).is_ok());
         clock.advance(Duration::from_secs(5 * 366 * 86_400));
@@ -152,7 +168,7 @@ mod tests {
         let recorder = PrometheusBuilder::new().build_recorder();
         let clock = ManualClock::new();
         let authenticator =
-            metrics::with_local_recorder(&recorder, || CertificateAuthenticator::new(clock.clone().into()));
+            metrics::with_local_recorder(&recorder, || authenticator(clock.clone(), Features::default()));
         let mut identity = identity("admin", &[]);
         identity.not_after = trireme_actors::Clock::from(clock.clone()).wall() + Duration::from_secs(60);
         let sum = |expected: &str| {

@@ -8,6 +8,7 @@ use trireme_aggregation::RemoteServers;
 use trireme_auth::{Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_http::{client::Client, server::ServerLifecycle};
+use trireme_machinery::{Feature, Features};
 use trireme_registry::{DirectorHandle, documents::Document};
 
 use crate::{backends::Backends, config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
@@ -47,10 +48,8 @@ pub(crate) struct Api {
     pub(crate) issuer: Option<IssuerDocuments>,
     /// The contents of `/version`.
     pub(crate) version: VersionInfo,
-    /// True if what cannot be read may be deleted on purpose.
-    pub(crate) unsafe_deletion: bool,
-    /// True if a connection to a pod needs the permission to create it, also when it begins with a GET.
-    pub(crate) connect_needs_create: bool,
+    /// The features that are on.
+    pub(crate) features: Features,
     /// The flags that `/flagz` shows, if it is served.
     pub(crate) flagz: Option<Vec<(String, String)>>,
     /// The start of the server, if `/statusz` is served.
@@ -61,6 +60,13 @@ pub(crate) struct Api {
     pub(crate) clock: Clock,
     /// The least time of a watch that does not ask for one; it lasts at most twice that.
     pub(crate) min_watch: Duration,
+}
+
+impl Api {
+    /// Reports whether what cannot be read may be deleted on purpose.
+    pub(crate) fn unsafe_deletion(&self) -> bool {
+        self.features.has(Feature::AllowUnsafeMalformedObjectDeletion)
+    }
 }
 
 /// Handlers take the shared state as an argument.

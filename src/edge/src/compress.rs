@@ -13,21 +13,22 @@ use actix_web::{
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
+use trireme_machinery::{Feature, Features};
 
 /// Smaller answers are not worth it; the figure is kube-apiserver's.
 const THRESHOLD_BYTES: u64 = 128 * 1024;
 /// Bytes that are compressed at a time: about half a millisecond's work.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Compresses an answer if it is large and the client takes gzip. Streams begin only after their first chunk is known
+/// Compresses an answer if it is large, the client takes gzip and the feature APIResponseCompression is on. Streams begin only after their first chunk is known
 /// not to be their last, so they count as large.
-pub(crate) fn large(request: &HttpRequest, response: HttpResponse) -> HttpResponse {
+pub(crate) fn large(features: Features, request: &HttpRequest, response: HttpResponse) -> HttpResponse {
     let large = match response.body().size() {
         BodySize::None => false,
         BodySize::Sized(size) => size > THRESHOLD_BYTES,
         BodySize::Stream => true,
     };
-    if !large || !accepts_gzip(request) {
+    if !large || !accepts_gzip(request) || !features.has(Feature::ApiResponseCompression) {
         return response;
     }
     let mut response = response.map_body(|_, body| BoxBody::new(GzipBody::new(body)));
@@ -104,11 +105,15 @@ mod tests {
     use super::*;
 
     async fn answered(size: usize, accept: &str) -> (Option<String>, Vec<u8>) {
+        answered_with(Features::default(), size, accept).await
+    }
+
+    async fn answered_with(features: Features, size: usize, accept: &str) -> (Option<String>, Vec<u8>) {
         let request = TestRequest::default()
             .insert_header((ACCEPT_ENCODING, accept))
             .to_http_request();
         let body: Vec<u8> = (0..size).map(|i| u8::try_from(i % 251).unwrap_or(0)).collect();
-        let response = large(&request, HttpResponse::Ok().body(body));
+        let response = large(features, &request, HttpResponse::Ok().body(body));
         let encoding = response
             .headers()
             .get(CONTENT_ENCODING)
@@ -135,5 +140,7 @@ mod tests {
         assert_eq!(answered(1000, "gzip").await.0, None);
         assert_eq!(answered(300_000, "deflate").await.0, None);
         assert_eq!(answered(300_000, "").await.0, None);
+        let off = Features::without(&[Feature::ApiResponseCompression]);
+        assert_eq!(answered_with(off, 300_000, "gzip").await.0, None);
     }
 }

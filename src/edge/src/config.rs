@@ -11,7 +11,7 @@ use trireme_http::{
     client::Client,
     server::{ConnectionLimits, TlsProvider},
 };
-use trireme_machinery::schema::TypeTable;
+use trireme_machinery::{Features, schema::TypeTable};
 use trireme_registry::DirectorHandle;
 
 use crate::{
@@ -57,15 +57,10 @@ pub struct EdgeConfig {
     pub advertised_address: Option<String>,
     /// The contents of `/version`.
     pub version: VersionInfo,
-    /// `--feature-gates=AllowUnsafeMalformedObjectDeletion=true`: what cannot be read may be deleted on purpose.
-    pub unsafe_deletion: bool,
-    /// `--feature-gates=AuthorizePodWebsocketUpgradeCreatePermission=true`: a connection to a pod needs the permission to create
-    /// it, also when it begins with a GET.
-    pub connect_needs_create: bool,
-    /// The flags that `/flagz` shows, by name; `None` serves no such page.
-    pub flagz: Option<Vec<(String, String)>>,
-    /// `/statusz` is served.
-    pub statusz: bool,
+    /// `--feature-gates`: the features that are on.
+    pub features: Features,
+    /// The flags that `/flagz` shows, by name.
+    pub flags: Vec<(String, String)>,
 }
 
 impl EdgeConfig {
@@ -89,10 +84,8 @@ impl EdgeConfig {
             strict_transport_security: None,
             advertised_address: None,
             version: VersionInfo::default(),
-            unsafe_deletion: false,
-            connect_needs_create: true,
-            flagz: None,
-            statusz: true,
+            features: Features::default(),
+            flags: Vec::new(),
         }
     }
 }

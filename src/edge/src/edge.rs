@@ -14,7 +14,7 @@ use actix_web::{
 use trireme_audit::AuditId;
 use trireme_auth::Impersonator;
 use trireme_http::server::{self, BadHead, Handler, RunningServer, ServerConfig, ServerLifecycle};
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Feature, Reason};
 use trireme_registry::documents;
 
 use crate::{
@@ -63,7 +63,7 @@ impl Edge {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
             audit: rooms.audit,
-            impersonator: Impersonator::new(Arc::clone(&rooms.authorizer), rooms.clock.clone()),
+            impersonator: Impersonator::new(Arc::clone(&rooms.authorizer), rooms.clock.clone(), config.features),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
             watches: WatchCounts::default(),
@@ -106,11 +106,11 @@ impl Edge {
             set_verbosity: rooms.set_verbosity,
             issuer: rooms.issuer,
             version: config.version,
-            unsafe_deletion: config.unsafe_deletion,
-            connect_needs_create: config.connect_needs_create,
-            flagz: config.flagz.clone(),
+            features: config.features,
+            flagz: config.features.has(Feature::ComponentFlagz).then_some(config.flags),
             started: config
-                .statusz
+                .features
+                .has(Feature::ComponentStatusz)
                 .then(|| jiff::Timestamp::try_from(rooms.clock.wall()).unwrap_or_default()),
             lifecycle: lifecycle.clone(),
             clock: rooms.clock,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{GroupResource, GroupVersion, schema::TypeTable};
+use trireme_machinery::{Features, GroupResource, GroupVersion, schema::TypeTable};
 use trireme_registry::{
     Deprecation, ResourceDefinition, SelectableField, SelectableFields, ServedVersion, StorageMediaType,
     SubresourceDefinition, SubresourceKind, Verb, Verbs,
@@ -27,7 +27,13 @@ pub fn resources(settings: &KindSettings) -> Vec<ResourceDefinition> {
     own.filter_map(|row| {
         let storage = row.storage.as_ref()?;
         let kind = take(&mut declared, row);
-        let definition = resource(row, Some(storage), &settings.storage_root, &settings.apis, kind)?;
+        let definition = resource(
+            row,
+            Some((storage, &settings.storage_root)),
+            &settings.apis,
+            settings.features,
+            kind,
+        )?;
         Some(ResourceDefinition {
             storage_media_type: media_type(row, settings.storage_media_type),
             ..definition
@@ -60,14 +66,14 @@ fn media_type(row: &ResourceData, wanted: StorageMediaType) -> StorageMediaType 
 }
 
 /// Every built-in resource that is served but not stored: reviews, bindings, component statuses.
-pub fn virtual_resources(apis: &ApiSelection) -> Vec<ResourceDefinition> {
+pub fn virtual_resources(apis: &ApiSelection, features: Features) -> Vec<ResourceDefinition> {
     let rows = trireme_schema::resources().iter().filter(|row| row.storage.is_none());
     rows.filter_map(|row| {
         let kind = match (row.group.as_str(), row.plural.as_str()) {
             ("", "componentstatuses") => core::componentstatuses::kind(),
             _ => generic::kind(row),
         };
-        resource(row, None, "", apis, kind)
+        resource(row, None, apis, features, kind)
     })
     .collect()
 }
@@ -79,20 +85,20 @@ fn declared(settings: &KindSettings) -> Vec<Kind> {
         apiregistration::kinds(),
         apiserverinternal::kinds(),
         apps::kinds(settings.capabilities()),
-        autoscaling::kinds(),
+        autoscaling::kinds(settings.features),
         batch::kinds(settings.capabilities()),
         certificates::kinds(),
-        coordination::kinds(),
+        coordination::kinds(settings.features),
         core::kinds(settings),
-        discovery::kinds(),
+        discovery::kinds(settings.features),
         flowcontrol::kinds(),
-        networking::kinds(),
+        networking::kinds(settings.features),
         node::kinds(),
         policy::kinds(),
         rbac::kinds(),
-        resource::kinds(),
+        resource::kinds(settings.features),
         scheduling::kinds(settings.features),
-        storage::kinds(),
+        storage::kinds(settings.features),
         storagemigration::kinds(),
     ];
     groups.into_iter().flatten().collect()
@@ -111,11 +117,12 @@ fn take(declared: &mut Vec<Kind>, row: &'static ResourceData) -> Kind {
 /// not served are there for the server itself, and so is the one that strategies see.
 fn resource(
     row: &ResourceData,
-    storage: Option<&StorageData>,
-    root: &str,
+    stored_below: Option<(&StorageData, &str)>,
     apis: &ApiSelection,
+    features: Features,
     kind: Kind,
 ) -> Option<ResourceDefinition> {
+    let storage = stored_below.map(|(storage, _)| storage);
     let is_on = |version: &&VersionData| apis.serves(row, version);
     if !row
         .versions
@@ -155,8 +162,8 @@ fn resource(
         namespaced: row.namespaced,
         verbs: verbs(&row.verbs),
         subresources: row.subresources.iter().map(|part| subresource(row, part)).collect(),
-        storage_prefix: storage
-            .map_or_else(String::new, |storage| format!("{root}/{}", storage.prefix))
+        storage_prefix: stored_below
+            .map_or_else(String::new, |(storage, root)| format!("{root}/{}", storage.prefix))
             .into(),
         storage_version,
         readable: readable.unwrap_or_default(),
@@ -172,7 +179,7 @@ fn resource(
         strategy: kind.strategy,
         side_effects: kind.side_effects,
         ttl: kind.ttl,
-        openapi: schemas::fragment(),
+        openapi: schemas::fragment(features),
         is_custom: false,
     })
 }
@@ -318,7 +325,7 @@ mod tests {
     fn what_is_not_stored_is_defined_too() {
         let (_dir, settings) = settings();
         let stored: Vec<_> = resources(&settings).into_iter().map(|kept| kept.resource).collect();
-        let not_stored = virtual_resources(&ApiSelection::default());
+        let not_stored = virtual_resources(&ApiSelection::default(), Features::default());
         assert!(
             not_stored
                 .iter()
@@ -390,7 +397,7 @@ mod tests {
         let (_dir, settings) = settings();
         for definition in resources(&settings)
             .iter()
-            .chain(&virtual_resources(&ApiSelection::default()))
+            .chain(&virtual_resources(&ApiSelection::default(), Features::default()))
         {
             let scales = definition.subresources.iter().filter_map(|part| part.columns.as_ref());
             for column in scales
@@ -442,7 +449,7 @@ mod tests {
         let (_dir, settings) = settings();
         let all = resources(&settings)
             .into_iter()
-            .chain(virtual_resources(&ApiSelection::default()));
+            .chain(virtual_resources(&ApiSelection::default(), Features::default()));
         let all: Vec<_> = all.map(Arc::new).collect();
         let known = KnownKinds::new(&all, Arc::new(other_kinds()));
         for (group, version, kind) in [

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, ErrorType, Path, shown},
     meta, names,
     quantity::Quantity,
@@ -21,6 +22,25 @@ pub(crate) fn push_invalid(path: &Path<'_>, value: &str, messages: Vec<String>, 
 /// The same for a number.
 pub(crate) fn push_invalid_number(path: &Path<'_>, value: i64, messages: Vec<String>, errors: &mut ErrorList) {
     errors.extend(messages.iter().map(|error| Error::invalid(path, &value.into(), error)));
+}
+
+/// The errors of an address in a field that is older than the strict rules; an address that was there before may stay
+/// (`IsValidIPForLegacyField`).
+pub(crate) fn legacy_ip(features: Features, ip: &str, known: &[&str]) -> Vec<String> {
+    let is_readable = || names::parse_ip_sloppy(ip).is_some();
+    if known.contains(&ip) || !features.has(Feature::StrictIpCidrValidation) && is_readable() {
+        return Vec::new();
+    }
+    names::ip(ip)
+}
+
+/// The same for a block of addresses (`IsValidCIDRForLegacyField`).
+pub(crate) fn legacy_cidr(features: Features, range: &str, known: &[&str]) -> Vec<String> {
+    let is_readable = || names::parse_cidr_sloppy(range).is_some();
+    if known.contains(&range) || !features.has(Feature::StrictIpCidrValidation) && is_readable() {
+        return Vec::new();
+    }
+    names::cidr(range)
 }
 
 /// A text field that may not be empty; gives it back if it is not.

@@ -17,6 +17,7 @@ mod core;
 mod deprecation;
 mod discovery;
 mod flowcontrol;
+mod gated;
 mod generic;
 mod kind;
 mod networking;

@@ -47,7 +47,6 @@ impl KindSettings {
         Capabilities {
             allow_privileged: self.allow_privileged,
             features: self.features,
-            ..Capabilities::default()
         }
     }
 }

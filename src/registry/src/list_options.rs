@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use trireme_machinery::{
-    ApiError, GroupKind,
+    ApiError, Feature, Features, GroupKind,
     field::{Error, ErrorList, Path},
     go_text::{parse_int, parse_uint, quote},
     selector::{FieldSelector, LabelSelector},
@@ -107,10 +107,17 @@ impl ListQuery<'_> {
         })
     }
 
-    /// The options of a watch, for the version at this index.
-    pub fn watch(&self, info: &ResourceDefinition, version: usize) -> Result<WatchOptions, ApiError> {
+    /// The options of a watch, for the version at this index. Without the feature WatchList no watch asks for the state, though
+    /// it may begin with it.
+    pub fn watch(
+        &self,
+        features: Features,
+        info: &ResourceDefinition,
+        version: usize,
+    ) -> Result<WatchOptions, ApiError> {
         let decoded = self.decode()?;
-        check(self.validate_watch())?;
+        let may_ask = features.has(Feature::WatchList);
+        check(self.validate_watch(may_ask))?;
         let selection = decoded.selection(info, version)?;
         let text = self.resource_version.unwrap_or_default();
         let revision = parse_revision(text).map_err(ApiError::bad_request)?;
@@ -129,7 +136,7 @@ impl ListQuery<'_> {
             selection,
             start,
             bookmarks: truth(self.allow_watch_bookmarks).unwrap_or(false),
-            initial_events_end: matches!(start, WatchStart::State(_)),
+            initial_events_end: may_ask && matches!(start, WatchStart::State(_)),
             timeout: decoded.timeout_seconds.filter(|seconds| *seconds != 0).map(seconds),
         })
     }
@@ -178,19 +185,28 @@ impl ListQuery<'_> {
         errors
     }
 
-    fn validate_watch(&self) -> ErrorList {
+    fn validate_watch(&self, may_ask_for_state: bool) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let wanted = self.resource_version_match.unwrap_or_default();
         // A watch that does not say where it begins is taken for one that asks for the state first.
         let begins_with_state = matches!(self.resource_version.unwrap_or_default(), "" | "0");
-        if begins_with_state && self.send_initial_events.is_none() && wanted.is_empty() && self.continues() {
+        if may_ask_for_state
+            && begins_with_state
+            && self.send_initial_events.is_none()
+            && wanted.is_empty()
+            && self.continues()
+        {
             let why = "resourceVersionMatch is forbidden when continue is provided";
             errors.push(Error::forbidden(&path, why));
         }
         if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             errors.push(Error::forbidden(&path, why));
+        }
+        if self.send_initial_events.is_some() && !may_ask_for_state {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            errors.push(Error::forbidden(&Path::new("sendInitialEvents"), why));
         }
         if !wanted.is_empty() {
             if self.send_initial_events.is_none() {

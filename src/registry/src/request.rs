@@ -182,6 +182,8 @@ pub struct WriteOptions {
     pub names_validation: bool,
     /// `fieldValidation`
     pub field_validation: FieldValidation,
+    /// True for a PATCH.
+    pub is_patch: bool,
     /// `force` of an apply; `None` for all other writes.
     pub force: Option<bool>,
     /// The error for an apply whose user may change objects, but not create the one that is missing.

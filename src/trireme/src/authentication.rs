@@ -44,7 +44,10 @@ pub(crate) fn start(
         let allowed = proxies.allowed_names.clone();
         requests.push(Arc::new(FrontProxyAuthenticator::new(proxies.headers.clone(), allowed)));
     }
-    requests.push(Arc::new(CertificateAuthenticator::new(system.clock().clone())));
+    requests.push(Arc::new(CertificateAuthenticator::new(
+        system.clock().clone(),
+        settings.feature_gates.features(),
+    )));
     if let Some(path) = settings.basic_auth_file.clone() {
         let file = files.load("basic-auth-file", vec![path.clone()], move |contents| {
             let text = text_of(contents);

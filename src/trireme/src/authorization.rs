@@ -9,7 +9,7 @@ use trireme_admission::{AuthorizerCheck, CheckDecision as CelDecision, CheckObje
 use trireme_auth::{
     AbacPolicies, AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _,
     AuthorizerChain, AuthorizerType, BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer,
-    RequestSelectors, ReviewWebhook, WebhookAuthorizer,
+    RequestSelectors, ReviewWebhook, WebhookAuthorizer, forbidden,
 };
 use trireme_http::client::{Client, ClientSettings};
 use trireme_registry::{PublishedSurface, Readiness, request::UserInfo};
@@ -132,7 +132,7 @@ impl AuthorizerParts {
 struct ChainPermissions(Arc<AuthorizerChain>);
 
 impl Permissions for ChainPermissions {
-    fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+    fn require<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, Result<(), String>> {
         let PermissionRequest {
             user,
             verb,
@@ -152,13 +152,26 @@ impl Permissions for ChainPermissions {
             name,
         };
         let selectors = RequestSelectors::default();
-        let decided = self.0.authorize(Attributes {
+        let attributes = Attributes {
             user,
             verb,
             wanted,
             selectors,
-        });
-        Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
+        };
+        Box::pin(async move {
+            match self.0.authorize(attributes).await {
+                Decision::Allow(_) => Ok(()),
+                Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why).message),
+                Decision::Failed { error, reason, .. } => {
+                    let why = if reason.is_empty() {
+                        error
+                    } else {
+                        format!("{error}: {reason}")
+                    };
+                    Err(forbidden(&attributes, &why).message)
+                }
+            }
+        })
     }
 
     fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a AuthorizerCheck) -> BoxFuture<'a, CelDecision> {

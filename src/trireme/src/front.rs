@@ -134,10 +134,8 @@ pub(crate) async fn start(
         goaway_chance: settings.limits.goaway_chance,
         allowed_origins: settings.browsers.allowed_origins.clone(),
         strict_transport_security: settings.browsers.strict_transport_security.clone(),
-        unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion(),
-        connect_needs_create: settings.feature_gates.connect_needs_create(),
-        flagz: settings.feature_gates.flagz().then(|| settings.flags.clone()),
-        statusz: settings.feature_gates.statusz(),
+        features: settings.feature_gates.features(),
+        flags: settings.flags.clone(),
         version,
         ..EdgeConfig::new(listen, keys.tls)
     };
@@ -173,7 +171,7 @@ pub(crate) async fn start(
     });
     handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
     handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
-    resources::serve_virtual(director, &settings.apis, handlers).await?;
+    resources::serve_virtual(director, (&settings.apis, settings.feature_gates.features()), handlers).await?;
     served.aggregation.register_local(system, director);
     let group = watched.group.clone();
     let rooms = Rooms {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use trireme_actors::ActorSystem;
-use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts, PodCertificateSigning};
+use trireme_admission::{ClaimStatusAccess, DeviceAdminAccess, Namespaces, PluginParts, PodCertificateSigning};
 use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_http::client::{BreakerSettings, Client, ClientSettings};
 use trireme_kinds::{KindSettings, TokenIssuer};
-use trireme_machinery::GroupResource;
+use trireme_machinery::{Features, GroupResource};
 use trireme_registry::{
     Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
     RegistryHandle, ResourceDefinition, ResourceToServe, ServiceResolver, StoreWatcherOptions, TimeToLive,
@@ -77,6 +77,10 @@ pub(crate) async fn start(
     let authorization = Authorization::start(system, settings, &published);
     let checks: Vec<Arc<dyn Admission>> = vec![
         Arc::new(DeviceAdminAccess::new(namespaces.clone())),
+        Arc::new(ClaimStatusAccess::new(
+            authorization.permissions(),
+            settings.feature_gates.features(),
+        )),
         Arc::new(PodCertificateSigning::new(authorization.permissions())),
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
@@ -123,7 +127,7 @@ pub(crate) async fn start(
         admission: Arc::new(admission),
         published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
-        schemas: trireme_kinds::schemas(),
+        schemas: trireme_kinds::schemas(settings.feature_gates.features()),
     }
     .start(resources.into_iter().map(Arc::<ResourceDefinition>::new).collect())
     .await?;
@@ -182,11 +186,11 @@ fn defined(resources: Vec<ResourceDefinition>) -> Vec<ResourceDefinition> {
 /// Serves the resources that are not stored, each by its handler in `handlers`.
 pub(crate) async fn serve_virtual(
     director: &DirectorHandle,
-    apis: &ApiSelection,
+    (apis, features): (&ApiSelection, Features),
     handlers: Vec<(GroupResource, Arc<dyn VirtualResource>)>,
 ) -> Result<(), ResourcesError> {
     let mut resources = Vec::new();
-    for definition in trireme_kinds::virtual_resources(apis) {
+    for definition in trireme_kinds::virtual_resources(apis, features) {
         let mut handlers = handlers.iter();
         let handler = handlers.find(|(resource, _)| *resource == definition.resource);
         let (_, handler) = handler.ok_or_else(|| ResourcesError::NoHandler(definition.resource.clone()))?;

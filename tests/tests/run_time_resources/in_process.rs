@@ -199,7 +199,7 @@ impl Replica {
             store_watcher: StoreWatcherOptions::default(),
             admission: Arc::new(Chain::default()),
             other_kinds: Arc::new(trireme_kinds::other_kinds()),
-            schemas: trireme_kinds::schemas(),
+            schemas: trireme_kinds::schemas(settings.features),
             published,
         }
         .start(resources.collect())

@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
-use trireme_machinery::{ApiError, GroupResource, go_text::quote};
+use trireme_machinery::{ApiError, Feature, Features, GroupResource, go_text::quote};
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{attributes::forbidden, object_lookup::ObjectLookup, permissions::Permissions};
@@ -31,22 +31,22 @@ pub(crate) struct RestrictedObjects {
 pub(crate) struct NodeRestriction {
     objects: RestrictedObjects,
     permissions: Arc<dyn Permissions>,
-    /// The feature PodCertificateRequest is on.
-    has_pod_certificates: bool,
+    features: Features,
 }
 
 impl NodeRestriction {
     /// A plugin that looks at these objects and asks these authorizers.
-    pub(crate) fn new(
-        objects: RestrictedObjects,
-        permissions: Arc<dyn Permissions>,
-        has_pod_certificates: bool,
-    ) -> Self {
+    pub(crate) fn new(objects: RestrictedObjects, permissions: Arc<dyn Permissions>, features: Features) -> Self {
         Self {
             objects,
             permissions,
-            has_pod_certificates,
+            features,
         }
+    }
+
+    fn takes_any_signing_request(&self) -> bool {
+        self.features
+            .has(Feature::AllowInsecureKubeletCertificateSigningRequests)
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
@@ -70,7 +70,9 @@ impl NodeRestriction {
             ("storage.k8s.io", "csinodes") => requests::csi_node(&node),
             ("resource.k8s.io", "resourceslices") => requests::resource_slice(&node),
             ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate_request(&node).await,
-            ("certificates.k8s.io", "certificatesigningrequests") => requests::signing_request(&node),
+            ("certificates.k8s.io", "certificatesigningrequests") if !self.takes_any_signing_request() => {
+                requests::signing_request(&node)
+            }
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Requests for certificates of pods: for a pod that runs on the node, under its service account.
 
 use serde_json::Value;
-use trireme_machinery::{ApiError, Reason, go_text::quote};
+use trireme_machinery::{ApiError, Feature, Reason, go_text::quote};
 use trireme_registry::Operation;
 
 use super::{NodeRestriction, NodeWrite, operation_name, text};
@@ -16,7 +16,7 @@ fn retriable<T>(why: String) -> Result<T, ApiError> {
 impl NodeRestriction {
     /// As upstream's `admitPodCertificateRequest`.
     pub(super) async fn pod_certificate_request(&self, node: &NodeWrite<'_>) -> Result<(), ApiError> {
-        if !self.has_pod_certificates {
+        if !self.features.has(Feature::PodCertificateRequest) {
             return node.forbid("PodCertificateRequest feature gate is disabled");
         }
         if node.attributes.operation != Operation::Create {

@@ -1,7 +1,7 @@
 //! Tokens of service accounts: for a pod on the node, with an audience that the pod asks for.
 
 use serde_json::Value;
-use trireme_machinery::{ApiError, go_text::quote};
+use trireme_machinery::{ApiError, Feature, go_text::quote};
 use trireme_registry::Operation;
 
 use super::{NodeRestriction, NodeWrite, not_found, text};
@@ -43,7 +43,10 @@ impl NodeRestriction {
         if text(&pod, &["spec", "nodeName"]) != node.name {
             return node.forbid("node requested token bound to a pod scheduled on a different node");
         }
-        self.audience(node, &pod).await
+        match self.features.has(Feature::ServiceAccountNodeAudienceRestriction) {
+            true => self.audience(node, &pod).await,
+            false => Ok(()),
+        }
     }
 
     /// Checks that the pod asks for tokens of this audience, or the node may ask for them anyway.

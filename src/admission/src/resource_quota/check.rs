@@ -104,7 +104,7 @@ impl Charge {
         }
         let names = quota.hard.keys().map(String::as_str);
         names
-            .filter(|name| self.evaluator.matches_resource(name, &measure.usage))
+            .filter(|name| self.evaluator.matches_resource(name, measure))
             .collect()
     }
 

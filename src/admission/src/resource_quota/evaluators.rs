@@ -1,6 +1,6 @@
 //! Evaluators: the use of quotas by the objects of a resource (`k8s.io/apiserver/pkg/quota/v1/generic`, `pkg/quota/v1/evaluator`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -82,7 +82,7 @@ impl Evaluator {
     }
 
     /// Reports whether a limit of a quota concerns objects that use this.
-    pub(super) fn matches_resource(self, name: &str, usage: &ResourceList) -> bool {
+    pub(super) fn matches_resource(self, name: &str, measure: &Measure) -> bool {
         let by_name = match self {
             Self::Pods => pods::counts(name),
             Self::Services => services::NAMES.contains(&name),
@@ -90,7 +90,9 @@ impl Evaluator {
             Self::ResourceClaims => resource_claims::counts(name),
             Self::ObjectCount => false,
         };
-        by_name || usage.contains_key(name)
+        // The classes of a claim's devices may be gone, and then nothing says that their names are of devices.
+        let is_of_class = self == Self::ResourceClaims && name.starts_with(pods::REQUESTS);
+        by_name || measure.limits.contains(name) || (!is_of_class && measure.usage.contains_key(name))
     }
 }
 
@@ -121,6 +123,8 @@ pub(super) struct Measure {
     pub(super) unstated: BTreeMap<&'static str, Vec<String>>,
     /// The scopes that it may be in.
     pub(super) scopes: Scopes,
+    /// More limits of quotas that concern it, beside those of its resource.
+    pub(super) limits: BTreeSet<String>,
 }
 
 impl Measure {

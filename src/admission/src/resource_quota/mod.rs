@@ -8,6 +8,7 @@ mod batches;
 mod check;
 mod claims;
 mod evaluators;
+mod extended_resources;
 mod limited;
 mod pods;
 mod quota;
@@ -25,13 +26,13 @@ use trireme_actors::ActorSystem;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{Admission, Attributes, Operation, ResourceLookup, WriteRequest};
 
-pub(crate) use self::limited::LimitedResources;
 use self::{
     batches::{Batches, Waiter},
     check::Charge,
-    evaluators::Evaluator,
+    evaluators::{Evaluator, Measure},
     store::QuotaStore,
 };
+pub(crate) use self::{extended_resources::ExtendedResources, limited::LimitedResources};
 use crate::attributes::name_in_refusals;
 
 /// A write waits for its verdict so long, as in kube-apiserver.
@@ -44,12 +45,18 @@ pub(crate) struct ResourceQuota {
     store: QuotaStore,
     queue: mpsc::Sender<Waiter>,
     limited: LimitedResources,
+    extended: Option<ExtendedResources>,
     clock: trireme_actors::Clock,
 }
 
 impl ResourceQuota {
-    /// Starts the task `resource-quota`, which charges these quotas.
-    pub(crate) fn start(system: &ActorSystem, quotas: ResourceLookup, limited: LimitedResources) -> Self {
+    /// Starts the task `resource-quota`, which charges these quotas. Devices count as extended resources if these are given.
+    pub(crate) fn start(
+        system: &ActorSystem,
+        quotas: ResourceLookup,
+        limited: LimitedResources,
+        extended: Option<ExtendedResources>,
+    ) -> Self {
         let store = QuotaStore::new(quotas);
         let (queue, waiters) = mpsc::channel(QUEUE);
         let batches = Batches::new(store.clone());
@@ -58,6 +65,7 @@ impl ResourceQuota {
             store,
             queue,
             limited,
+            extended,
             clock: system.clock().clone(),
         }
     }
@@ -71,8 +79,26 @@ impl ResourceQuota {
         if !is_limited && self.store.cached(namespace).await?.is_empty() {
             return Ok(());
         }
-        let Some(charge) = charge(evaluator, attributes, &self.limited) else {
+        let Some((mut new, mut old)) = measures(evaluator, attributes) else {
             return Ok(());
+        };
+        if let Some(extended) = self
+            .extended
+            .as_ref()
+            .filter(|_| evaluator == Evaluator::ResourceClaims)
+        {
+            extended.count(attributes, &mut new, old.as_mut()).await?;
+        }
+        let resource = attributes.resource.group_resource();
+        let charge = Charge {
+            evaluator,
+            limited: self.limited.of(&resource, &new),
+            resource,
+            name: name_in_refusals(attributes).to_owned(),
+            new,
+            old,
+            is_status: attributes.subresource.name() == "status",
+            dry_run: attributes.context.dry_run,
         };
         let (verdict, answer) = oneshot::channel();
         let waiter = Waiter {
@@ -94,8 +120,8 @@ impl ResourceQuota {
     }
 }
 
-/// The charge for a write; none for an update that does not change how a pod counts.
-fn charge(evaluator: Evaluator, attributes: &Attributes, limited: &LimitedResources) -> Option<Charge> {
+/// Measures an object and the one before; none for an update that does not change how a pod counts.
+fn measures(evaluator: Evaluator, attributes: &Attributes) -> Option<(Measure, Option<Measure>)> {
     let measure = |object| evaluator.measure(attributes, object);
     let new = measure(attributes.object.as_ref()?);
     let old = attributes.old_object.as_deref();
@@ -108,17 +134,7 @@ fn charge(evaluator: Evaluator, attributes: &Attributes, limited: &LimitedResour
     if evaluator == Evaluator::Pods && is_plain_update && stays() {
         return None;
     }
-    let resource = attributes.resource.group_resource();
-    Some(Charge {
-        evaluator,
-        limited: limited.of(&resource, &new),
-        resource,
-        name: name_in_refusals(attributes).to_owned(),
-        new,
-        old,
-        is_status: attributes.subresource.name() == "status",
-        dry_run: attributes.context.dry_run,
-    })
+    Some((new, old))
 }
 
 impl Admission for ResourceQuota {

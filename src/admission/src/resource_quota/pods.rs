@@ -33,8 +33,8 @@ const TO_BE_STATED: [&str; 6] = [
     "limits.memory",
 ];
 const HUGE_PAGES: &str = "hugepages-";
-const REQUESTS: &str = "requests.";
-const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+pub(super) const REQUESTS: &str = "requests.";
+pub(super) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Reports whether a limit of a quota concerns pods.
 pub(super) fn counts(name: &str) -> bool {
@@ -62,6 +62,7 @@ pub(super) fn measure(pod: &Value, count: &str, now: Timestamp) -> Measure {
         usage,
         unstated: unstated(spec),
         scopes: Scopes::Pod(scopes(pod, spec)),
+        ..Measure::default()
     }
 }
 

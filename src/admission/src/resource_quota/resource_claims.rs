@@ -5,7 +5,7 @@ use trireme_machinery::pod_resources::{ResourceList, add, raise};
 
 use super::evaluators::number;
 
-const PER_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+pub(super) const PER_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// The largest number of devices of one allocation (`AllocationResultsMaxSize`).
 const MOST_DEVICES: i64 = 32;
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use trireme_actors::Clock;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Feature, Features};
 use trireme_registry::request::UserInfo;
 
 use self::modes::{ImpersonationMode, MODES, TimedAuthorizer};
@@ -51,15 +51,21 @@ pub struct Impersonator {
     authorizer: Arc<dyn Authorizer>,
     /// Times decisions.
     clock: Clock,
+    /// In the order in which they are tried.
+    modes: &'static [ImpersonationMode],
     last_modes: Mutex<HashMap<String, ImpersonationMode>>,
 }
 
 impl Impersonator {
-    /// Asks this authorizer.
-    pub fn new(authorizer: Arc<dyn Authorizer>, clock: Clock) -> Self {
+    /// Asks this authorizer. Without the feature ConstrainedImpersonation only the verb `impersonate` counts.
+    pub fn new(authorizer: Arc<dyn Authorizer>, clock: Clock, features: Features) -> Self {
         Self {
             authorizer,
             clock,
+            modes: match features.has(Feature::ConstrainedImpersonation) {
+                true => &MODES,
+                false => &[ImpersonationMode::Legacy],
+            },
             last_modes: Mutex::default(),
         }
     }
@@ -87,7 +93,7 @@ impl Impersonator {
             clock: &self.clock,
         };
         let last = self.last_mode(&request.requestor.name);
-        let others = MODES.into_iter().filter(|mode| Some(*mode) != last);
+        let others = self.modes.iter().copied().filter(|mode| Some(*mode) != last);
         let mut refused = None;
         for mode in last.into_iter().chain(others) {
             match mode.check(authorizer, request).await {

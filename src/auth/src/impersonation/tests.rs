@@ -7,7 +7,7 @@ use std::{
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use trireme_actors::ManualClock;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Feature, Features};
 use trireme_registry::request::UserInfo;
 
 use super::{Impersonated, ImpersonatedRequest, Impersonator};
@@ -70,7 +70,11 @@ fn ask(impersonator: &Impersonator, requestor: &UserInfo, wanted: &UserInfo) -> 
 }
 
 fn check(allowed: &[&'static str], wanted: &UserInfo, expected: Result<&[&str], &str>) {
-    let impersonator = Impersonator::new(Arc::new(Listed(allowed.to_vec())), ManualClock::new().into());
+    let impersonator = Impersonator::new(
+        Arc::new(Listed(allowed.to_vec())),
+        ManualClock::new().into(),
+        Features::default(),
+    );
     let answer = ask(&impersonator, &user("me", &[]), wanted);
     match (answer, expected) {
         (Ok(Impersonated { user, .. }), Ok(groups)) => assert_eq!(
@@ -121,7 +125,11 @@ fn a_constrained_mode_needs_the_right_to_the_user_and_to_the_request() {
     let on = "impersonate-on:user-info:get /x";
     let as_jane = "impersonate:user-info users/authentication.k8s.io /jane";
     check(&[on, as_jane], &user("jane", &[]), Ok(&[AUTHENTICATED]));
-    let impersonator = Impersonator::new(Arc::new(Listed(vec![on, as_jane])), ManualClock::new().into());
+    let impersonator = Impersonator::new(
+        Arc::new(Listed(vec![on, as_jane])),
+        ManualClock::new().into(),
+        Features::default(),
+    );
     let constraint = ask(&impersonator, &user("me", &[]), &user("jane", &[])).map(|acting| acting.constraint);
     assert_eq!(constraint, Ok(Some("impersonate:user-info".to_owned())));
     check(
@@ -167,7 +175,11 @@ fn a_service_account_may_be_the_node_that_it_runs_on() {
         "impersonate-on:associated-node:get /x",
         "impersonate:associated-node nodes/authentication.k8s.io /*",
     ];
-    let impersonator = Impersonator::new(Arc::new(Listed(allowed)), ManualClock::new().into());
+    let impersonator = Impersonator::new(
+        Arc::new(Listed(allowed)),
+        ManualClock::new().into(),
+        Features::default(),
+    );
     let mut agent = user("system:serviceaccount:n:agent", &[]);
     let node = user("system:node:n1", &[]);
     assert!(ask(&impersonator, &agent, &node).is_err(), "its token names no node");
@@ -212,10 +224,28 @@ fn keys_of_extra_values_are_paths_with_a_domain_but_for_the_old_verb() {
 }
 
 #[test]
+fn without_constrained_impersonation_only_the_old_verb_counts() {
+    let constrained = vec![
+        "impersonate-on:user-info:get /x",
+        "impersonate:user-info users/authentication.k8s.io /nina",
+    ];
+    let ask_for_nina = |allowed: Vec<&'static str>| {
+        let off = Features::without(&[Feature::ConstrainedImpersonation]);
+        let impersonator = Impersonator::new(Arc::new(Listed(allowed)), ManualClock::new().into(), off);
+        ask(&impersonator, &user("me", &[]), &user("nina", &[]))
+    };
+    let refused = ask_for_nina(constrained).err().map(|error| error.message);
+    let why = r#"users "nina" is forbidden: User "me" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    assert_eq!(refused.as_deref(), Some(why));
+    assert!(ask_for_nina(vec!["impersonate users /nina"]).is_ok());
+}
+
+#[test]
 fn a_refusal_is_in_the_words_of_the_mode_that_worked_last() {
     let impersonator = Impersonator::new(
         Arc::new(Listed(vec!["impersonate users /jane"])),
         ManualClock::new().into(),
+        Features::default(),
     );
     let refused = || {
         ask(&impersonator, &user("me", &[]), &user("nina", &[]))
@@ -240,6 +270,7 @@ fn attempts_and_the_questions_of_each_mode_are_counted() {
                 "impersonate:user-info users/authentication.k8s.io /nina",
             ])),
             ManualClock::new().into(),
+            Features::default(),
         );
         for (requestor, wanted) in [("a", "nina"), ("b", "jane"), ("c", "joan")] {
             let _ = ask(&impersonator, &user(requestor, &[]), &user(wanted, &[]));

@@ -270,7 +270,7 @@ fn refusals_say_why() {
 fn requests_for_certificates_of_pods_are_those_of_the_node_while_their_feature_is_on() {
     let request =
         |name: &str, node: &str| json!({"metadata": {"namespace": "n", "name": name}, "spec": {"nodeName": node}});
-    let mut cluster = Cluster(GraphFold::default(), Features::only(&[Feature::PodCertificateRequest]));
+    let mut cluster = Cluster(GraphFold::default(), Features::with(&[Feature::PodCertificateRequest]));
     cluster.put("podcertificaterequests", &request("r", "a"));
     cluster.put("podcertificaterequests", &request("other", "b"));
     let resource = "podcertificaterequests.certificates.k8s.io";
@@ -288,7 +288,7 @@ fn requests_for_certificates_of_pods_are_those_of_the_node_while_their_feature_i
             "list clustertrustbundles.certificates.k8s.io",
         ],
     );
-    let with_bundles = Cluster(GraphFold::default(), Features::only(&[Feature::ClusterTrustBundle]));
+    let with_bundles = Cluster(GraphFold::default(), Features::with(&[Feature::ClusterTrustBundle]));
     with_bundles.check(
         &["list clustertrustbundles.certificates.k8s.io"],
         &[

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn features_bring_rules_and_objects() {
         let named = |features: &[Feature], name: &str| {
-            let objects = objects(Features::only(features)).into_iter();
+            let objects = objects(Features::with(features)).into_iter();
             objects.filter(|object| object.name == name).collect::<Vec<_>>()
         };
         let rules = |features: &[Feature]| {
@@ -232,6 +232,35 @@ mod tests {
         };
         assert_eq!(role.object["rules"][0]["resources"], json!(["clustertrustbundles"]));
         assert_eq!(binding.object["subjects"][0]["name"], "system:serviceaccounts");
+    }
+
+    #[test]
+    fn features_that_are_on_by_default_take_rules_and_objects_with_them() {
+        let named = |off: &[Feature], name: &str| {
+            let objects = objects(Features::without(off)).into_iter();
+            objects.filter(|object| object.name == name).collect::<Vec<_>>()
+        };
+        let rights = |off: &[Feature], name: &str, verb: &str, resource: &str| {
+            let rules = named(off, name)[0].object["rules"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let has = |list: &Value, wanted: &str| list.as_array().is_some_and(|items| items.contains(&wanted.into()));
+            let grants = |rule: &&Value| has(&rule["verbs"], verb) && has(&rule["resources"], resource);
+            rules.iter().filter(grants).count()
+        };
+        let (scheduler, claims) = ("system:kube-scheduler", "system:controller:resource-claim-controller");
+        let granular = &[Feature::DraResourceClaimGranularStatusAuthorization];
+        for role in [scheduler, claims] {
+            assert_eq!(rights(&[], role, "patch", "resourceclaims/binding"), 1);
+            assert_eq!(rights(granular, role, "patch", "resourceclaims/binding"), 0);
+        }
+        assert_eq!(rights(&[], scheduler, "create", "resourceclaims"), 1);
+        let extended = &[Feature::DraExtendedResource];
+        assert_eq!(rights(extended, scheduler, "create", "resourceclaims"), 0);
+        let eviction = "system:controller:device-taint-eviction-controller";
+        assert_eq!(named(&[], eviction).len(), 2);
+        assert_eq!(named(&[Feature::DraDeviceTaints], eviction).len(), 0);
     }
 
     #[test]

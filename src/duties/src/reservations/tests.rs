@@ -62,7 +62,7 @@ async fn serve(
         admission: Arc::new(Chain::default()),
         published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
-        schemas: trireme_kinds::schemas(),
+        schemas: trireme_kinds::schemas(settings.features),
     };
     let resources = trireme_kinds::resources(settings).into_iter().map(Arc::new);
     registries

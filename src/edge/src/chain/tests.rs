@@ -18,6 +18,7 @@ use trireme_auth::{
     FrontProxyHeaders, Impersonator, MASTERS, Rejected,
 };
 use trireme_flow::{Full, InFlightLimits, Limiter, MaxInFlight, RequestKind, Seat};
+use trireme_machinery::Features;
 use trireme_registry::{PublishedSurface, request::UserInfo};
 
 use trireme_http::server::ServerLifecycle;
@@ -114,7 +115,7 @@ impl Fixture {
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
             audit: None,
-            impersonator: Impersonator::new(Arc::new(PublicPaths), clock.clone().into()),
+            impersonator: Impersonator::new(Arc::new(PublicPaths), clock.clone().into(), Features::default()),
             limiter: Limiter::MaxInFlight(
                 MaxInFlight::start(
                     &system,

@@ -75,11 +75,11 @@ pub(super) fn warn_of_default(call: &ResourceCall, options: &DeleteOptions) {
 pub(super) async fn options(call: &ResourceCall, payload: web::Payload) -> Result<DeletionOptions, ApiError> {
     let bytes = call.bytes(payload).await?;
     if bytes.is_empty() {
-        return delete_options::from_query(&call.exchange.query, call.api.unsafe_deletion);
+        return delete_options::from_query(&call.exchange.query, call.api.unsafe_deletion());
     }
     let format = negotiation::body_format(call.content_type().as_deref())?;
     let types = &call.route.registry.info().types;
-    let deletion = delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion)?;
+    let deletion = delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion())?;
     let notes = call.exchange.audit_notes();
     notes.note_body(|| delete_options::recorded(&bytes, format, types));
     Ok(deletion)

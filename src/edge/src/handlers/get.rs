@@ -33,5 +33,5 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         Subresource::Scale => shape.value(call, StatusCode::OK, registry.scale(request).await?),
         _ => shape.item(call, StatusCode::OK, &registry.get(request).await?).await?,
     };
-    Ok(compress::large(&call.http, response))
+    Ok(compress::large(call.api.features, &call.http, response))
 }

@@ -48,7 +48,7 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let mut page = call.route.registry.list(request).await?;
     page.items = versions::in_version(info, page.items, call.route.version).await?;
     let response = shape.page(call, page).await?;
-    Ok(compress::large(&call.http, response))
+    Ok(compress::large(call.api.features, &call.http, response))
 }
 
 /// The form in which the client wants a list.

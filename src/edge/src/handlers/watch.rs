@@ -33,7 +33,7 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     let header = call.exchange.accept.as_deref();
     Produces::Lists.admit(header)?;
     let info = Arc::clone(call.route.registry.info());
-    let options = list_query(&call.exchange.query).watch(&info, call.route.version)?;
+    let options = list_query(&call.exchange.query).watch(call.api.features, &info, call.route.version)?;
     let accept = negotiate_view(header, Produces::Lists, call.offered())?;
     let Some(media_type) = accept.format.stream_media_type() else {
         let text = format!("only the following media types are accepted: {STREAM_MEDIA_TYPES}");

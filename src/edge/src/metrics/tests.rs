@@ -4,7 +4,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use trireme_actors::ManualClock;
 use trireme_auth::{CertificateAuthenticator, Decision};
-use trireme_machinery::GroupResource;
+use trireme_machinery::{Features, GroupResource};
 use trireme_registry::Verb;
 
 use super::{
@@ -66,7 +66,7 @@ fn histograms_have_the_buckets_of_kube_apiserver() {
         {
             histogram!(name).record(0.0);
         }
-        let _ = CertificateAuthenticator::new(ManualClock::new().into());
+        let _ = CertificateAuthenticator::new(ManualClock::new().into(), Features::default());
         watch_pods().record_events(&["x".into()], 0);
         watch_pods().record_initial_events(&info("/api/v1/pods", "watch=1"), Duration::ZERO);
     });

@@ -5,7 +5,7 @@ use actix_web::{
     http::{Method, StatusCode, header},
     web,
 };
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Features, Reason};
 use trireme_registry::documents::Document;
 
 use super::proxied;
@@ -40,7 +40,7 @@ pub(super) async fn v2(exchange: CurrentExchange, api: EdgeShared, request: Http
             let document = rendered(move || surface.documents().openapi_v2_json()).await?;
             (document, "application/json")
         };
-        Ok(send(&request, &document, media_type))
+        Ok(send(api.features, &request, &document, media_type))
     };
     respond::finish(&exchange, answered.await)
 }
@@ -99,7 +99,7 @@ pub(super) async fn v3(
             return Ok(HttpResponse::NotFound().finish());
         };
         let media_type = if protobuf { V3_PROTOBUF[1] } else { "application/json" };
-        let mut response = send(&request, &document, media_type);
+        let mut response = send(api.features, &request, &document, media_type);
         if is_immutable {
             let value = header::HeaderValue::from_static(IMMUTABLE);
             response.headers_mut().insert(header::CACHE_CONTROL, value);
@@ -142,7 +142,7 @@ fn wanted(exchange: &Exchange, protobuf: &[&str]) -> Result<bool, ApiError> {
     ))
 }
 
-fn send(request: &HttpRequest, document: &Document, media_type: &str) -> HttpResponse {
+fn send(features: Features, request: &HttpRequest, document: &Document, media_type: &str) -> HttpResponse {
     let etag = document.etag();
     let known = request
         .headers()
@@ -156,5 +156,5 @@ fn send(request: &HttpRequest, document: &Document, media_type: &str) -> HttpRes
         .insert_header((header::ETAG, etag))
         .insert_header((header::VARY, "Accept"))
         .body(document.body.clone());
-    crate::compress::large(request, response)
+    crate::compress::large(features, request, response)
 }

@@ -146,7 +146,7 @@ impl Strategy for DaemonSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
         let mut errors = ErrorList::new();
         validate_immutable_selector(new, old, &mut errors);
         errors.extend(Self { capabilities }.validate(context, new));

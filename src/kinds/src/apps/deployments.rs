@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature,
     field::{Error, ErrorList, Path},
     go_text::{
         parse_int,
@@ -18,6 +19,7 @@ use trireme_registry::{
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns,
+    gated::{GatedField, drop_disabled_fields},
     kind::Kind,
     pod_template::{Capabilities, drop_disabled_at},
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
@@ -33,6 +35,11 @@ const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
 /// The annotation with the revision to go back to; clients of the first versions had a field for it.
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+const GATED: &[GatedField] = &[(
+    Feature::DeploymentReplicaSetTerminatingReplicas,
+    "/status",
+    "terminatingReplicas",
+)];
 
 /// The kind's parts.
 pub(crate) fn kind(capabilities: Capabilities) -> Kind {
@@ -103,6 +110,7 @@ impl Strategy for Deployments {
 
     fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
         drop_disabled_at(self.capabilities, object, old, "/spec/template/spec");
+        drop_disabled_fields(self.capabilities.features, GATED, object, old);
     }
 
     fn conversion_error(&self, object: &Value) -> Option<String> {
@@ -130,7 +138,7 @@ impl Strategy for Deployments {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
         let mut errors = Self { capabilities }.validate(context, new);
         validate_immutable_selector(new, old, &mut errors);
         errors
@@ -252,6 +260,8 @@ fn validate_rolling_update_deployment(rolling: &Value, path: &Path<'_>, errors: 
 
 #[cfg(test)]
 mod tests {
+    use trireme_machinery::Features;
+
     use super::*;
     use crate::testing::{self, Trial, named};
 
@@ -300,6 +310,26 @@ mod tests {
                 "{given}"
             );
         }
+    }
+
+    #[test]
+    fn terminating_replicas_are_dropped_unless_they_were_stored() {
+        let features = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
+        let capabilities = Capabilities {
+            features,
+            ..Capabilities::default()
+        };
+        let off = Trial::new("apps", "deployments", kind(capabilities));
+        let on = Trial::new("apps", "deployments", kind(Default::default()));
+        let old = on.create(deployment(&json!({}))).expect("a valid object");
+        let status = json!({ "terminatingReplicas": 2 });
+        let count = |object: Value| object["status"]["terminatingReplicas"].clone();
+        let dropped = off.status(&old, status.clone()).expect("a valid status");
+        assert_eq!(count(dropped), Value::Null);
+        let stored = on.status(&old, status.clone()).expect("a valid status");
+        assert_eq!(count(stored.clone()), 2);
+        let kept = off.status(&stored, status).expect("a valid status");
+        assert_eq!(count(kept), 2);
     }
 
     #[test]

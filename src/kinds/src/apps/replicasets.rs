@@ -1,12 +1,16 @@
 //! ReplicaSets (`pkg/registry/apps/replicaset`, `pkg/apis/apps/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{ErrorList, Path};
+use trireme_machinery::{
+    Feature,
+    field::{ErrorList, Path},
+};
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::MetadataChecks};
 
 use crate::{
     checks::validate_nonnegative_fields,
     columns,
+    gated::{GatedField, drop_disabled_fields},
     kind::Kind,
     pod_template::{Capabilities, drop_disabled_at},
     values::{keep_field, struct_mut},
@@ -18,6 +22,11 @@ use crate::{
 
 const SPEC: &str = "io.k8s.api.apps.v1.ReplicaSetSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.ReplicaSetStatus";
+const GATED: &[GatedField] = &[(
+    Feature::DeploymentReplicaSetTerminatingReplicas,
+    "/status",
+    "terminatingReplicas",
+)];
 
 /// The kind's parts.
 pub(crate) fn kind(capabilities: Capabilities) -> Kind {
@@ -55,6 +64,7 @@ impl Strategy for ReplicaSets {
 
     fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
         drop_disabled_at(self.capabilities, object, old, "/spec/template/spec");
+        drop_disabled_fields(self.capabilities.features, GATED, object, old);
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -78,7 +88,7 @@ impl Strategy for ReplicaSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
         let mut errors = Self { capabilities }.validate(context, new);
         validate_immutable_selector(new, old, &mut errors);
         errors
@@ -119,12 +129,34 @@ impl Strategy for ReplicaSets {
 
 #[cfg(test)]
 mod tests {
+    use trireme_machinery::Features;
+
     use super::*;
     use crate::testing::{self, Trial, named};
 
     fn replica_set(patch: &Value) -> Value {
         let spec = json!({ "selector": testing::selector(), "template": testing::template() });
         named("a", testing::merged(&spec, patch))
+    }
+
+    #[test]
+    fn terminating_replicas_are_dropped_unless_they_were_stored() {
+        let features = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
+        let capabilities = Capabilities {
+            features,
+            ..Capabilities::default()
+        };
+        let off = Trial::new("apps", "replicasets", kind(capabilities));
+        let on = Trial::new("apps", "replicasets", kind(Default::default()));
+        let old = on.create(replica_set(&json!({}))).expect("a valid object");
+        let status = json!({ "terminatingReplicas": 2 });
+        let count = |object: Value| object["status"]["terminatingReplicas"].clone();
+        let dropped = off.status(&old, status.clone()).expect("a valid status");
+        assert_eq!(count(dropped), Value::Null);
+        let stored = on.status(&old, status.clone()).expect("a valid status");
+        assert_eq!(count(stored.clone()), 2);
+        let kept = off.status(&stored, status).expect("a valid status");
+        assert_eq!(count(kept), 2);
     }
 
     #[test]

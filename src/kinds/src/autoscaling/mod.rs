@@ -3,8 +3,11 @@
 pub(crate) mod horizontalpodautoscalers;
 pub(crate) mod scale;
 
+use trireme_machinery::Features;
+
 use crate::kind::Kind;
+
 /// The group's kinds as they declare themselves.
-pub(crate) fn kinds() -> Vec<Kind> {
-    vec![horizontalpodautoscalers::kind()]
+pub(crate) fn kinds(features: Features) -> Vec<Kind> {
+    vec![horizontalpodautoscalers::kind(features)]
 }

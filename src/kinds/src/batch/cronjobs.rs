@@ -127,7 +127,7 @@ impl Strategy for CronJobs {
         let mut errors = ErrorList::new();
         let capabilities = self
             .capabilities
-            .in_change_of(old.pointer("/spec/jobTemplate/spec/template/spec"));
+            .in_change_of(old.pointer("/spec/jobTemplate/spec/template"));
         validate_cron_job_spec(
             capabilities,
             new.get("spec").unwrap_or(&Value::Null),

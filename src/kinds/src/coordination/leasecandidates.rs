@@ -94,14 +94,17 @@ fn validate_lease_candidate_spec(spec: &Value, path: &Path<'_>, errors: &mut Err
         let detail = "must be specified when `strategy` is 'OldestEmulationVersion'";
         errors.push(Error::required(&path.child("emulationVersion"), detail));
     }
+    validate_coordinated_lease_strategy(strategy, &at, errors);
+}
+
+/// A strategy of Kubernetes, or one of another domain (`ValidateCoordinatedLeaseStrategy`).
+pub(super) fn validate_coordinated_lease_strategy(strategy: &str, path: &Path<'_>, errors: &mut ErrorList) {
     // Upstream names the field twice.
-    let at = at.child("strategy");
-    if !strategy.contains('/') {
-        if !STRATEGIES.contains(&strategy) {
-            errors.push(Error::not_supported(&at, strategy, &STRATEGIES));
-        }
-    } else {
+    let at = path.child("strategy");
+    if strategy.contains('/') {
         push_invalid(&at, strategy, names::qualified_name(strategy), errors);
+    } else if !STRATEGIES.contains(&strategy) {
+        errors.push(Error::not_supported(&at, strategy, &STRATEGIES));
     }
 }
 

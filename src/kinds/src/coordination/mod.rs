@@ -3,8 +3,11 @@
 pub(crate) mod leasecandidates;
 pub(crate) mod leases;
 
+use trireme_machinery::Features;
+
 use crate::kind::Kind;
+
 /// The group's kinds as they declare themselves.
-pub(crate) fn kinds() -> Vec<Kind> {
-    vec![leasecandidates::kind(), leases::kind()]
+pub(crate) fn kinds(features: Features) -> Vec<Kind> {
+    vec![leasecandidates::kind(), leases::kind(features)]
 }

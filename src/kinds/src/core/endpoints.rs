@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -11,7 +12,7 @@ use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     address_warnings,
-    checks::{number, push_invalid, push_invalid_number},
+    checks::{legacy_ip, number, push_invalid, push_invalid_number},
     columns::{self, column, documented},
     kind::Kind,
     values::{items, text, text_at},
@@ -21,8 +22,8 @@ const TYPE: &str = "io.k8s.api.core.v1.Endpoints";
 const SHOWN: usize = 3;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("", "endpoints", AllEndpoints)
+pub(crate) fn kind(features: Features) -> Kind {
+    Kind::new("", "endpoints", AllEndpoints { features })
         .columns(vec![
             columns::name(),
             column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
@@ -65,12 +66,14 @@ fn join_host_port(host: &str, port: i64) -> String {
     }
 }
 
-struct AllEndpoints;
+struct AllEndpoints {
+    features: Features,
+}
 
 impl Strategy for AllEndpoints {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_endpoint_subsets(object, &mut errors);
+        validate_endpoint_subsets(self.features, object, &mut errors);
         errors
     }
 
@@ -78,7 +81,7 @@ impl Strategy for AllEndpoints {
         let mut errors = ErrorList::new();
         // What an older rule let in may stay while nothing of it changes.
         if items(new, "subsets") != items(old, "subsets") {
-            validate_endpoint_subsets(new, &mut errors);
+            validate_endpoint_subsets(self.features, new, &mut errors);
         }
         errors
     }
@@ -107,7 +110,7 @@ impl Strategy for AllEndpoints {
 }
 
 /// As upstream's `validateEndpointSubsets`.
-fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
+fn validate_endpoint_subsets(features: Features, object: &Value, errors: &mut ErrorList) {
     let path = Path::new("subsets");
     for (index, subset) in items(object, "subsets").iter().enumerate() {
         let path = path.index(index);
@@ -121,7 +124,7 @@ fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
         for (list, addresses) in [("addresses", ready), ("notReadyAddresses", unready)] {
             let path = path.child(list);
             for (index, address) in addresses.iter().enumerate() {
-                validate_endpoint_address(address, &path.index(index), errors);
+                validate_endpoint_address(features, address, &path.index(index), errors);
             }
         }
         let ports = items(subset, "ports");
@@ -132,9 +135,9 @@ fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
 }
 
 /// As upstream's `validateEndpointAddress`.
-fn validate_endpoint_address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_endpoint_address(features: Features, address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (ip, at) = (text(address, "ip"), path.child("ip"));
-    push_invalid(&at, ip, names::ip(ip), errors);
+    push_invalid(&at, ip, legacy_ip(features, ip, &[]), errors);
     let hostname = text(address, "hostname");
     if !hostname.is_empty() {
         push_invalid(
@@ -216,13 +219,14 @@ fn validate_endpoint_port(port: &Value, needs_name: bool, path: &Path<'_>, error
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::Feature;
 
     use super::*;
     use crate::testing::Trial;
 
     #[test]
     fn addresses_in_unusual_forms_are_warned_of() {
-        let trial = Trial::new("", "endpoints", kind());
+        let trial = Trial::new("", "endpoints", kind(Features::default()));
         let mut endpoints = json!({
             "metadata": { "name": "a" },
             "subsets": [{ "addresses": [{ "ip": "10.0.0.1" }], "notReadyAddresses": [{ "ip": "FD00::1" }] }],
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn errors_of_subsets() {
         let endpoints = |subset: Value| json!({ "metadata": { "name": "a" }, "subsets": [subset] });
-        Trial::new("", "endpoints", kind()).expect_errors(&[
+        Trial::new("", "endpoints", kind(Features::default())).expect_errors(&[
             (endpoints(json!({ "addresses": [{ "ip": "10.0.0.1" }], "ports": [{ "port": 80 }] })), &[]),
             (endpoints(json!({})), &["subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"]),
             (
@@ -253,7 +257,7 @@ mod tests {
 
     #[test]
     fn old_errors_stay_while_the_subsets_do() {
-        let trial = Trial::new("", "endpoints", kind());
+        let trial = Trial::new("", "endpoints", kind(Features::default()));
         let subsets = |addresses: Value| json!([{ "addresses": addresses }]);
         let old =
             trial.decode(json!({ "metadata": { "name": "a" }, "subsets": subsets(json!([{ "ip": "10.00.0.1" }])) }));
@@ -267,6 +271,18 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn addresses_in_odd_forms_are_valid_where_the_rules_are_not_strict() {
+        let features = Features::without(&[Feature::StrictIpCidrValidation]);
+        let endpoints = |ip: &str| json!({ "metadata": { "name": "a" }, "subsets": [{ "addresses": [{ "ip": ip }] }] });
+        let local = r#"subsets[0].addresses[0].ip: Invalid value: "::ffff:127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)"#;
+        Trial::new("", "endpoints", kind(features)).expect_errors(&[
+            (endpoints("10.00.0.1"), &[]),
+            (endpoints("::ffff:10.0.0.1"), &[]),
+            (endpoints("::ffff:127.0.0.1"), &[local]),
+        ]);
     }
 
     #[test]

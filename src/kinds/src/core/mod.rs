@@ -23,22 +23,22 @@ pub(crate) mod services;
 use crate::{kind::Kind, settings::KindSettings};
 /// The group's kinds as they declare themselves.
 pub(crate) fn kinds(settings: &KindSettings) -> Vec<Kind> {
-    let capabilities = settings.capabilities();
+    let (capabilities, features) = (settings.capabilities(), settings.features);
     vec![
         configmaps::kind(),
-        endpoints::kind(),
+        endpoints::kind(features),
         events::kind(settings.event_ttl),
         limitranges::kind(),
         namespaces::kind(),
-        nodes::kind(),
-        persistentvolumeclaims::kind(),
-        persistentvolumes::kind(),
+        nodes::kind(features),
+        persistentvolumeclaims::kind(features),
+        persistentvolumes::kind(features),
         pods::kind(capabilities),
         podtemplates::kind(capabilities),
         replicationcontrollers::kind(capabilities),
         resourcequotas::kind(),
         secrets::kind(),
-        serviceaccounts::kind(&settings.tokens),
+        serviceaccounts::kind(&settings.tokens, features),
         services::kind(settings),
     ]
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use trireme_machinery::field::ErrorList;
+use trireme_machinery::{Feature, Features, field::ErrorList};
 use trireme_registry::{Column, Strategy, WriteContext, subresource::SubresourceRole};
 
 use crate::{
@@ -25,8 +25,8 @@ const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("", "nodes", Nodes)
+pub(crate) fn kind(features: Features) -> Kind {
+    Kind::new("", "nodes", Nodes { features })
         .columns(node_columns())
         .selectable(vec![selectable(
             "spec.unschedulable",
@@ -39,7 +39,9 @@ fn is_unschedulable(node: &Value) -> bool {
     is_true_at(node, "/spec/unschedulable")
 }
 
-struct Nodes;
+struct Nodes {
+    features: Features,
+}
 
 impl Strategy for Nodes {
     fn default(&self, object: &mut Value) {
@@ -56,10 +58,17 @@ impl Strategy for Nodes {
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         drop_config(object);
+        // An update never drops them: it keeps the status, and that of the status may set them whatever is off.
+        if let Some(status) = object
+            .get_mut("status")
+            .filter(|_| !self.features.has(Feature::NodeDeclaredFeatures))
+        {
+            remove(status, "declaredFeatures");
+        }
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate_node(object)
+        validation::validate_node(self.features, object)
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -68,7 +77,7 @@ impl Strategy for Nodes {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = validation::validate_node(new);
+        let mut errors = validation::validate_node(self.features, new);
         errors.extend(validation::validate_node_update(new, old));
         errors
     }
@@ -80,7 +89,7 @@ impl Strategy for Nodes {
             warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
         }
         let ranges = items(spec, "podCIDRs").iter().filter_map(Value::as_str).enumerate();
-        warnings.extend(ranges.filter_map(|(index, range)| of_range(&format!("spec.podCIDRs[{index}]"), range)));
+        warnings.extend(ranges.flat_map(|(index, range)| of_range(&format!("spec.podCIDRs[{index}]"), range)));
         warnings
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     go_text::{
         diff,
@@ -75,7 +76,7 @@ const INTERNAL_SPEC: &[PrintedField] = &[
 ];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let is_bound = |object: &Value| !text_at(object, "/spec/volumeName").is_empty();
     let capacity = move |object: &Value| {
         let size = object
@@ -88,7 +89,7 @@ pub(crate) fn kind() -> Kind {
         let status = object.get("status").filter(|_| is_bound(object));
         Value::from(status.map(access_modes_text).unwrap_or_default())
     };
-    Kind::new("", "persistentvolumeclaims", PersistentVolumeClaims).columns(vec![
+    Kind::new("", "persistentvolumeclaims", PersistentVolumeClaims { features }).columns(vec![
         columns::name(),
         column("Status", "string", documented(STATUS, "phase"), volumes::phase),
         column("Volume", "string", documented(SPEC, "volumeName"), |object| {
@@ -118,7 +119,9 @@ pub(crate) fn kind() -> Kind {
     ])
 }
 
-struct PersistentVolumeClaims;
+struct PersistentVolumeClaims {
+    features: Features,
+}
 
 impl Strategy for PersistentVolumeClaims {
     /// There were claims before there were references to sources of any kind (`defaultOnReadPvc`).
@@ -130,7 +133,7 @@ impl Strategy for PersistentVolumeClaims {
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "phase": "Pending" });
-        settle_spec(object, None);
+        settle_spec(self.features, object, None);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -139,7 +142,7 @@ impl Strategy for PersistentVolumeClaims {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
-        settle_spec(new, Some(old));
+        settle_spec(self.features, new, Some(old));
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -188,14 +191,14 @@ impl Strategy for PersistentVolumeClaims {
 }
 
 /// Drops references that are not served and makes the two forms of a data source agree.
-fn settle_spec(object: &mut Value, old: Option<&Value>) {
+fn settle_spec(features: Features, object: &mut Value, old: Option<&Value>) {
     let Some(spec) = object.get_mut("spec") else { return };
     let old_has = |field: &str| {
         old.and_then(|old| old.get("spec"))
             .is_some_and(|spec| spec.get(field).is_some())
     };
-    let other_namespace = !text_at(spec, "/dataSourceRef/namespace").is_empty();
-    if other_namespace && !old_has("dataSourceRef") {
+    let may_leave = features.has(Feature::CrossNamespaceVolumeDataSource) || old_has("dataSourceRef");
+    if !may_leave && !text_at(spec, "/dataSourceRef/namespace").is_empty() {
         remove(spec, "dataSourceRef");
     }
     let odd = spec

@@ -83,7 +83,7 @@ impl Strategy for PodTemplates {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.get("template"));
         Self { capabilities }.validate(context, new)
     }
 
@@ -104,6 +104,7 @@ impl Strategy for PodTemplates {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::{Feature, Features};
 
     use super::*;
     use crate::testing::Trial;
@@ -136,5 +137,40 @@ mod tests {
             .map(|column| (column.cell)(&stored, now))
             .collect();
         assert_eq!(cells, ["one,two", "x,y:1", "a=b,c=d"]);
+    }
+
+    #[test]
+    fn a_template_keeps_what_it_has_of_features_that_are_off() {
+        let trial = |features: Features| {
+            let capabilities = Capabilities {
+                features,
+                ..Capabilities::default()
+            };
+            Trial::new("", "podtemplates", kind(capabilities))
+        };
+        let on = [
+            Feature::ContainerStopSignals,
+            Feature::TaintTolerationComparisonOperators,
+        ];
+        let cost = json!({ "controller.kubernetes.io/pod-deletion-cost": "none" });
+        let signal = json!({ "stopSignal": "SIGINT" });
+        let asked = json!({ "template": { "spec": {
+            "os": { "name": "linux" },
+            "containers": [{ "name": "c", "image": "x", "lifecycle": signal }],
+            "tolerations": [{ "key": "k", "operator": "Lt", "value": "1" }],
+        } } });
+        let old = trial(Features::with(&on)).create(asked.clone()).expect("both are on");
+        let off = trial(Features::default());
+        let errors = off.errors(asked);
+        assert!(errors.len() == 1 && errors[0].starts_with("template.spec.tolerations[0].operator: Unsupported value"));
+        let relabeled = json!({ "template": { "metadata": { "labels": { "a": "b" } } } });
+        let kept = off.patch(&old, &relabeled).expect("it has them");
+        assert_eq!(kept["template"]["spec"], old["template"]["spec"]);
+        assert_eq!(kept["template"]["spec"]["containers"][0]["lifecycle"], signal);
+        let costly = json!({ "template": { "metadata": { "annotations": cost } } });
+        assert_eq!(off.patch(&old, &costly).expect_err("it is no number").len(), 1);
+        let of_old = trial(Features::without(&[Feature::PodDeletionCost]));
+        let old = of_old.patch(&old, &costly).expect("no cost counts");
+        off.patch(&old, &relabeled).expect("the cost was there");
     }
 }

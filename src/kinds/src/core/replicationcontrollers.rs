@@ -106,7 +106,7 @@ impl Strategy for ReplicationControllers {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
         Self { capabilities }.validate(context, new)
     }
 

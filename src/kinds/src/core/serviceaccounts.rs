@@ -3,6 +3,7 @@
 mod token;
 
 use serde_json::Value;
+use trireme_machinery::Features;
 use trireme_registry::{Strategy, WriteContext, subresource::SubresourceRole};
 
 use token::TokenRequest;
@@ -17,9 +18,12 @@ use crate::{
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// The kind's parts.
-pub(crate) fn kind(tokens: &TokenIssuer) -> Kind {
+pub(crate) fn kind(tokens: &TokenIssuer, features: Features) -> Kind {
     let accounts = ServiceAccounts {
-        token: TokenRequest(tokens.clone()),
+        token: TokenRequest {
+            issuer: tokens.clone(),
+            features,
+        },
     };
     Kind::new("", "serviceaccounts", accounts).columns(vec![columns::name(), columns::age()])
 }

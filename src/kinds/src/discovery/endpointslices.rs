@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
     selector::validate_labels,
@@ -13,7 +14,7 @@ use trireme_registry::{
 
 use crate::{
     address_warnings,
-    checks::{number, push_invalid},
+    checks::{legacy_ip, number, push_invalid},
     columns::{self, column, documented},
     core::endpoints::validate_endpoint_ip,
     kind::Kind,
@@ -34,8 +35,8 @@ const MAX_ENDPOINTS: usize = 1000;
 const MAX_HINTS: usize = 8;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("discovery.k8s.io", "endpointslices", EndpointSlices).columns(vec![
+pub(crate) fn kind(features: Features) -> Kind {
+    Kind::new("discovery.k8s.io", "endpointslices", EndpointSlices { features }).columns(vec![
         columns::name(),
         column("AddressType", "string", documented(TYPE, "addressType"), |object| {
             text(object, "addressType").into()
@@ -73,7 +74,9 @@ fn first_of(mut all: Vec<String>) -> String {
     }
 }
 
-struct EndpointSlices;
+struct EndpointSlices {
+    features: Features,
+}
 
 impl Strategy for EndpointSlices {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
@@ -86,7 +89,7 @@ impl Strategy for EndpointSlices {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_endpoint_slice(object, &Value::Null, &mut errors);
+        validate_endpoint_slice(self.features, object, &Value::Null, &mut errors);
         errors
     }
 
@@ -96,7 +99,7 @@ impl Strategy for EndpointSlices {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_endpoint_slice(new, old, &mut errors);
+        validate_endpoint_slice(self.features, new, old, &mut errors);
         if new.get("addressType") != old.get("addressType") {
             let shown = new.get("addressType").unwrap_or(&Value::Null);
             errors.push(Error::invalid(&Path::new("addressType"), shown, "field is immutable"));
@@ -152,7 +155,7 @@ fn drop_topology(object: &mut Value) {
 }
 
 /// As upstream's `ValidateEndpointSlice`.
-fn validate_endpoint_slice(object: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_endpoint_slice(features: Features, object: &Value, old: &Value, errors: &mut ErrorList) {
     let kind = text(object, "addressType");
     let at = Path::new("addressType");
     match kind {
@@ -164,12 +167,12 @@ fn validate_endpoint_slice(object: &Value, old: &Value, errors: &mut ErrorList) 
     // What an older rule let in may stay while nothing of it changes.
     let endpoints = items(object, "endpoints");
     if endpoints != items(old, "endpoints") {
-        validate_endpoints(endpoints, kind, errors);
+        validate_endpoints(features, endpoints, kind, errors);
     }
 }
 
 /// As upstream's `ValidateEndpoints`.
-fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
+fn validate_endpoints(features: Features, endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     let path = Path::new("endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
         errors.push(Error::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
@@ -177,7 +180,8 @@ fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
         let path = path.index(index);
-        validate_addresses(items(endpoint, "addresses"), kind, &path.child("addresses"), errors);
+        let addresses = items(endpoint, "addresses");
+        validate_addresses(features, addresses, kind, &path.child("addresses"), errors);
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
             push_invalid(&path.child("nodeName"), node, names::dns1123_subdomain(node), errors);
         }
@@ -202,7 +206,7 @@ fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     }
 }
 
-fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_addresses(features: Features, addresses: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if addresses.is_empty() {
         errors.push(Error::required(path, "must contain at least 1 address"));
     } else if addresses.len() > MAX_ADDRESSES {
@@ -214,7 +218,7 @@ fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: 
             "IPv4" | "IPv6" => {
                 let messages = match kind {
                     "IPv6" => names::canonical_ip(address),
-                    _ => names::ip(address),
+                    _ => legacy_ip(features, address, &[]),
                 };
                 if messages.is_empty() {
                     validate_address_family(address, kind, path, errors);
@@ -317,20 +321,21 @@ fn validate_hints(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Error
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::Feature;
 
     use super::*;
     use crate::testing::Trial;
 
     #[test]
     fn addresses_in_unusual_forms_are_warned_of() {
-        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
+        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind(Features::default()));
         let mut slice = json!({
             "metadata": { "name": "s" },
             "addressType": "IPv4",
             "endpoints": [{ "addresses": ["10.0.0.1"] }, { "addresses": ["10.00.0.2"] }],
         });
-        let text = "endpoints[1].addresses[0]: non-standard IP address \"10.00.0.2\" will be considered invalid in a \
-                    future Kubernetes release: use \"10.0.0.2\"";
+        let text = "endpoints[1].addresses[0]: non-standard IP address \"10.00.0.2\" is invalid: use \
+                    \"10.0.0.2\"";
         assert_eq!(trial.warnings(&slice, None), [text]);
         slice["metadata"]["labels"] =
             json!({ "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" });
@@ -340,7 +345,7 @@ mod tests {
     #[test]
     fn errors_of_slices() {
         let slice = |kind: &str, endpoint: Value| json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] });
-        Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_errors(&[
+        Trial::new("discovery.k8s.io", "endpointslices", kind(Features::default())).expect_errors(&[
             (slice("IPv4", json!({ "addresses": ["10.0.0.1"] })), &[]),
             (
                 slice("Odd", json!({ "addresses": [] })),
@@ -363,6 +368,22 @@ mod tests {
     }
 
     #[test]
+    fn addresses_in_odd_forms_are_valid_where_the_rules_are_not_strict() {
+        let features = Features::without(&[Feature::StrictIpCidrValidation]);
+        let slice = |kind: &str, address: &str| {
+            let endpoints = json!([{ "addresses": [address] }]);
+            json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": endpoints })
+        };
+        Trial::new("discovery.k8s.io", "endpointslices", kind(features)).expect_errors(&[
+            (slice("IPv4", "10.00.0.1"), &[]),
+            (
+                slice("IPv6", "FD00::1"),
+                &[r#"endpoints[0].addresses[0]: Invalid value: "FD00::1": must be in canonical form ("fd00::1")"#],
+            ),
+        ]);
+    }
+
+    #[test]
     fn domains_are_shown_by_what_is_wrong() {
         let label = "a".repeat(64);
         let addresses = ["", "a.b.", "a.", &format!("{label}.b.{label}")];
@@ -372,7 +393,7 @@ mod tests {
             "endpoints": [{ "addresses": addresses }],
         });
         assert_eq!(
-            Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice),
+            Trial::new("discovery.k8s.io", "endpointslices", kind(Features::default())).errors(slice),
             [
                 "endpoints[0].addresses[0]: Required value",
                 "endpoints[0].addresses[2]: Invalid value: \"a\": should be a domain with at least two segments separated by \
@@ -390,7 +411,7 @@ mod tests {
             "endpoints": [{ "addresses": [] }],
             "ports": [{ "name": "a", "port": 0 }, { "name": "a" }],
         });
-        let errors = Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice);
+        let errors = Trial::new("discovery.k8s.io", "endpointslices", kind(Features::default())).errors(slice);
         assert_eq!(
             errors,
             [
@@ -402,7 +423,7 @@ mod tests {
 
     #[test]
     fn old_errors_stay_while_the_endpoints_do() {
-        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
+        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind(Features::default()));
         let endpoints = |addresses: Value| json!([{ "addresses": addresses }]);
         let old = trial.decode(json!({
             "metadata": { "name": "a" },

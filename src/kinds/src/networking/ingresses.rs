@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -11,7 +12,7 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::ingressclasses::validate_ingress_typed_local_object_reference;
 use crate::{
-    checks::{number, push_invalid, push_invalid_number, require, validate_class_name},
+    checks::{legacy_ip, number, push_invalid, push_invalid_number, require, validate_class_name},
     columns::{self, column, described, or_none},
     kind::Kind,
     values::{items, keep_field, text, text_at},
@@ -24,13 +25,13 @@ const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 const SHOWN_HOSTS: usize = 3;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let class = |object: &Value| or_none(text_at(object, "/spec/ingressClassName"));
     let ports = |object: &Value| {
         let has_tls = object.get("spec").is_some_and(|spec| !items(spec, "tls").is_empty());
         Value::from(if has_tls { "80, 443" } else { "80" })
     };
-    Kind::new("networking.k8s.io", "ingresses", Ingresses).columns(vec![
+    Kind::new("networking.k8s.io", "ingresses", Ingresses { features }).columns(vec![
         columns::name(),
         column(
             "Class",
@@ -82,28 +83,61 @@ fn hosts(object: &Value) -> String {
     }
 }
 
+/// The points at which an ingress is reached.
+fn points(object: &Value) -> &[Value] {
+    let balancer = object.pointer("/status/loadBalancer");
+    balancer.map_or(&[], |balancer| items(balancer, "ingress"))
+}
+
 fn addresses(object: &Value) -> String {
-    let points = object
-        .pointer("/status/loadBalancer")
-        .map_or(&[][..], |balancer| items(balancer, "ingress"));
     let address = |point| {
         [text(point, "ip"), text(point, "hostname")]
             .into_iter()
             .find(|text| !text.is_empty())
     };
-    let all: BTreeSet<&str> = points.iter().filter_map(address).collect();
+    let all: BTreeSet<&str> = points(object).iter().filter_map(address).collect();
     all.into_iter().collect::<Vec<_>>().join(",")
 }
 
-struct Ingresses;
+struct Ingresses {
+    features: Features,
+}
+
+impl Ingresses {
+    /// The rule for names of services: the names of an old ingress that only the relaxed rule allows relax it
+    /// (`allowRelaxedServiceNameValidation`).
+    fn service_names(&self, old: Option<&Value>) -> ServiceNames {
+        let is_relaxed = |name: &str| names::dns1123_label(name).is_empty() && !names::dns1035_label(name).is_empty();
+        if self.features.has(Feature::RelaxedServiceNameValidation)
+            || old.is_some_and(|old| service_names_of(old).any(is_relaxed))
+        {
+            names::dns1123_label
+        } else {
+            names::dns1035_label
+        }
+    }
+}
+
+/// A rule for names of services.
+type ServiceNames = fn(&str) -> Vec<String>;
+
+/// The names of the services of an ingress's backends.
+fn service_names_of(object: &Value) -> impl Iterator<Item = &str> {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let paths = items(spec, "rules").iter().filter_map(|rule| rule.get("http"));
+    let paths = paths.flat_map(|http| items(http, "paths"));
+    let backends = paths.filter_map(|path| path.get("backend"));
+    let backends = spec.get("defaultBackend").into_iter().chain(backends);
+    backends.filter_map(|backend| backend.get("service")?.get("name")?.as_str())
+}
 
 impl Strategy for Ingresses {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "loadBalancer": {} });
     }
 
-    fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = self.validate_update(context, object, object);
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = validate_ingress(object, self.service_names(None));
         let class = object.pointer("/spec/ingressClassName").and_then(Value::as_str);
         if let Some((annotated, _)) = class_annotation(object).zip(class).filter(|(old, new)| old != new) {
             let path = Path::new("annotations");
@@ -117,23 +151,19 @@ impl Strategy for Ingresses {
         keep_field(new, old, "status");
     }
 
-    fn validate_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate_ingress_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
-        errors
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validate_ingress(new, self.service_names(Some(old)))
     }
 
-    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("status.loadBalancer.ingress");
-        let points = new
-            .pointer("/status/loadBalancer")
-            .map_or(&[][..], |balancer| items(balancer, "ingress"));
-        for (index, point) in points.iter().enumerate() {
+        let known: Vec<&str> = points(old).iter().map(|point| text(point, "ip")).collect();
+        for (index, point) in points(new).iter().enumerate() {
             let at = path.index(index);
             let (ip, host) = (text(point, "ip"), text(point, "hostname"));
             if !ip.is_empty() {
-                push_invalid(&at.child("ip"), ip, names::ip(ip), &mut errors);
+                push_invalid(&at.child("ip"), ip, legacy_ip(self.features, ip, &known), &mut errors);
             }
             if !host.is_empty() {
                 push_invalid(&at.child("hostname"), host, names::dns1123_subdomain(host), &mut errors);
@@ -158,19 +188,27 @@ impl Strategy for Ingresses {
     }
 }
 
+/// As upstream's `validateIngress`.
+fn validate_ingress(object: &Value, service_names: ServiceNames) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    validate_ingress_spec(spec, service_names, &Path::new("spec"), &mut errors);
+    errors
+}
+
 /// As upstream's `ValidateIngressSpec`.
-fn validate_ingress_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_spec(spec: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(spec, "rules");
     if rules.is_empty() && spec.get("defaultBackend").is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
         errors.push(Error::invalid(path, &Value::Null, detail));
     }
     if let Some(backend) = spec.get("defaultBackend") {
-        validate_ingress_backend(backend, &path.child("defaultBackend"), errors);
+        validate_ingress_backend(backend, service_names, &path.child("defaultBackend"), errors);
     }
     let rules_path = path.child("rules");
     for (index, rule) in rules.iter().enumerate() {
-        validate_ingress_rule(rule, &rules_path.index(index), errors);
+        validate_ingress_rule(rule, service_names, &rules_path.index(index), errors);
     }
     let tls_path = path.child("tls");
     for (index, tls) in items(spec, "tls").iter().enumerate() {
@@ -189,7 +227,7 @@ fn host_errors(host: &str) -> Vec<String> {
     }
 }
 
-fn validate_ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_rule(rule: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
     let host = text(rule, "host");
     if !host.is_empty() {
         if names::parse_ip_sloppy(host).is_some() {
@@ -204,12 +242,12 @@ fn validate_ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) 
         errors.push(Error::required(&paths_path, ""));
     }
     for (index, http_path) in paths.iter().enumerate() {
-        validate_http_ingress_path(http_path, &paths_path.index(index), errors);
+        validate_http_ingress_path(http_path, service_names, &paths_path.index(index), errors);
     }
 }
 
 /// As upstream's `validateHTTPIngressPath`.
-fn validate_http_ingress_path(http_path: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_http_ingress_path(http_path: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
     let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
@@ -241,13 +279,14 @@ fn validate_http_ingress_path(http_path: &Value, path: &Path<'_>, errors: &mut E
     }
     validate_ingress_backend(
         http_path.get("backend").unwrap_or(&Value::Null),
+        service_names,
         &path.child("backend"),
         errors,
     );
 }
 
 /// As upstream's `validateIngressBackend`.
-fn validate_ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_backend(backend: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
             errors.push(Error::invalid_str(
@@ -259,15 +298,20 @@ fn validate_ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut Error
         (Some(resource), None) => {
             validate_ingress_typed_local_object_reference(resource, &path.child("resource"), errors)
         }
-        (None, Some(service)) => validate_ingress_service_backend(service, path, errors),
+        (None, Some(service)) => validate_ingress_service_backend(service, service_names, path, errors),
         (None, None) => errors.push(Error::invalid_str(path, "", "resource or service backend is required")),
     }
 }
 
-fn validate_ingress_service_backend(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_service_backend(
+    service: &Value,
+    service_names: ServiceNames,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let at = path.child("service");
     if let Some(name) = require(service, &at, "name", errors) {
-        push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
+        push_invalid(&at.child("name"), name, service_names(name), errors);
     }
     let port_name = text_at(service, "/port/name");
     let port_number = service.get("port").and_then(|port| number(port, "number")).unwrap_or(0);
@@ -297,7 +341,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("networking.k8s.io", "ingresses", kind())
+        Trial::new("networking.k8s.io", "ingresses", kind(Features::default()))
     }
 
     fn rule(path: Value) -> Value {
@@ -326,6 +370,46 @@ mod tests {
                 &["spec.rules[0].http.paths[0].backend: Required value: port name or number is required"],
             ),
         ]);
+    }
+
+    #[test]
+    fn names_of_services_begin_with_a_digit_where_they_may_or_do() {
+        fn backend(name: &str) -> Value {
+            json!({ "service": { "name": name, "port": { "number": 80 } } })
+        }
+        let of_default = |name: &str| named("i", json!({ "defaultBackend": backend(name) }));
+        let of_rule = |name: &str| rule(json!({ "backend": backend(name), "pathType": "Exact", "path": "/" }));
+        let features = Features::without(&[Feature::RelaxedServiceNameValidation]);
+        let off = Trial::new("networking.k8s.io", "ingresses", kind(features));
+        for body in [of_default as fn(&str) -> Value, of_rule] {
+            trial().expect_errors(&[(body("1a"), &[])]);
+            let errors = off.errors(body("1a"));
+            assert!(
+                matches!(&errors[..], [error] if error.contains("a DNS-1035 label must consist")),
+                "{errors:?}"
+            );
+            let stored = trial().create(body("1a")).expect("a valid ingress");
+            assert!(off.update(&stored, of_default("2b")).is_ok());
+            assert_eq!(
+                off.update(&stored, of_default("-")).err().map(|errors| errors.len()),
+                Some(1)
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_in_an_odd_form_may_stay_or_be_written_where_the_rules_are_not_strict() {
+        let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
+        let old = trial()
+            .create(named("i", json!({ "defaultBackend": backend })))
+            .expect("a valid ingress");
+        let features = Features::without(&[Feature::StrictIpCidrValidation]);
+        let off = Trial::new("networking.k8s.io", "ingresses", kind(features));
+        let status = json!({ "loadBalancer": { "ingress": [{ "ip": "10.00.0.1" }] } });
+        let error = r#"status.loadBalancer.ingress[0].ip: Invalid value: "10.00.0.1": must not have leading 0s"#;
+        trial().expect_status_errors(&old, &[(status.clone(), &[error])]);
+        let stored = off.status(&old, status.clone()).expect("a valid status");
+        trial().expect_status_errors(&stored, &[(status, &[])]);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! NetworkPolicies (`pkg/registry/networking/networkpolicy`).
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
     selector::compile_label_selector,
@@ -9,17 +12,19 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
-    address_warnings::of_range,
-    checks::{number, push_invalid, push_invalid_number, validate_optional_label_selector},
+    address_warnings::{network_of, of_range},
+    checks::{legacy_cidr, number, push_invalid, push_invalid_number, validate_optional_label_selector},
     columns::{self, column, documented, or_none},
     kind::Kind,
     values::{items, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.networking.v1.NetworkPolicySpec";
+/// The lists of rules, each with the list of peers that its rules have.
+const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let selector = |object: &Value| {
         let selector = object.pointer("/spec/podSelector").and_then(Value::as_object);
         or_none(
@@ -28,14 +33,16 @@ pub(crate) fn kind() -> Kind {
                 .unwrap_or_default(),
         )
     };
-    Kind::new("networking.k8s.io", "networkpolicies", NetworkPolicies).columns(vec![
+    Kind::new("networking.k8s.io", "networkpolicies", NetworkPolicies { features }).columns(vec![
         columns::name(),
         column("Pod-Selector", "string", documented(SPEC, "podSelector"), selector),
         columns::age(),
     ])
 }
 
-struct NetworkPolicies;
+struct NetworkPolicies {
+    features: Features,
+}
 
 impl Strategy for NetworkPolicies {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
@@ -56,24 +63,17 @@ impl Strategy for NetworkPolicies {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let path = Path::new("spec");
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        validate_optional_label_selector(spec.get("podSelector"), &path.child("podSelector"), &mut errors);
-        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
-            let rules_path = path.child(direction);
-            for (index, rule) in items(spec, direction).iter().enumerate() {
-                validate_network_policy_rule(rule, peers, &rules_path.index(index), &mut errors);
-            }
-        }
-        validate_policy_types(spec, &path.child("policyTypes"), &mut errors);
-        errors
+        validate_network_policy_spec(object, &self.ranges(&[]))
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validate_network_policy_spec(new, &self.ranges(&ranges_of(old)))
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let spec = new.get("spec").unwrap_or(&Value::Null);
         let mut warnings = Vec::new();
-        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (direction, peers) in DIRECTIONS {
             for (at, rule) in items(spec, direction).iter().enumerate() {
                 for (index, peer) in items(rule, peers).iter().enumerate() {
                     let path = format!("spec.{direction}[{at}].{peers}[{index}].ipBlock");
@@ -97,8 +97,48 @@ impl Strategy for NetworkPolicies {
 fn block_warnings(block: &Value, path: &str) -> Vec<String> {
     let whole = of_range(&format!("{path}.cidr"), text(block, "cidr"));
     let excepts = items(block, "except").iter().filter_map(Value::as_str).enumerate();
-    let excepts = excepts.filter_map(|(index, except)| of_range(&format!("{path}.except[{index}]"), except));
+    let excepts = excepts.flat_map(|(index, except)| of_range(&format!("{path}.except[{index}]"), except));
     whole.into_iter().chain(excepts).collect()
+}
+
+impl NetworkPolicies {
+    fn ranges<'a>(&self, known: &'a [&'a str]) -> Ranges<'a> {
+        let features = self.features;
+        Ranges { features, known }
+    }
+}
+
+/// The rules for blocks of addresses; those that the old policy has anywhere may stay.
+struct Ranges<'a> {
+    features: Features,
+    known: &'a [&'a str],
+}
+
+/// All blocks of addresses of a policy.
+fn ranges_of(object: &Value) -> Vec<&str> {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let rules = DIRECTIONS
+        .iter()
+        .flat_map(|(direction, peers)| items(spec, direction).iter().flat_map(move |rule| items(rule, peers)));
+    let blocks = rules.filter_map(|peer| peer.get("ipBlock"));
+    let ranges = blocks.flat_map(|block| block.get("cidr").into_iter().chain(items(block, "except")));
+    ranges.filter_map(Value::as_str).collect()
+}
+
+/// As upstream's `ValidateNetworkPolicySpec`.
+fn validate_network_policy_spec(object: &Value, ranges: &Ranges<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec");
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    validate_optional_label_selector(spec.get("podSelector"), &path.child("podSelector"), &mut errors);
+    for (direction, peers) in DIRECTIONS {
+        let rules_path = path.child(direction);
+        for (index, rule) in items(spec, direction).iter().enumerate() {
+            validate_network_policy_rule(rule, peers, ranges, &rules_path.index(index), &mut errors);
+        }
+    }
+    validate_policy_types(spec, &path.child("policyTypes"), &mut errors);
+    errors
 }
 
 fn validate_policy_types(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -122,14 +162,20 @@ fn validate_policy_types(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn validate_network_policy_rule(rule: &Value, peers: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_network_policy_rule(
+    rule: &Value,
+    peers: &str,
+    ranges: &Ranges<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let ports_path = path.child("ports");
     for (index, port) in items(rule, "ports").iter().enumerate() {
         validate_network_policy_port(port, &ports_path.index(index), errors);
     }
     let peers_path = path.child(peers);
     for (index, peer) in items(rule, peers).iter().enumerate() {
-        validate_network_policy_peer(peer, &peers_path.index(index), errors);
+        validate_network_policy_peer(peer, ranges, &peers_path.index(index), errors);
     }
 }
 
@@ -175,7 +221,7 @@ fn validate_network_policy_port(port: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// As upstream's `ValidateNetworkPolicyPeer`.
-fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_network_policy_peer(peer: &Value, ranges: &Ranges<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let selectors = ["podSelector", "namespaceSelector"];
     for field in selectors {
         validate_optional_label_selector(peer.get(field), &path.child(field), errors);
@@ -185,7 +231,7 @@ fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Erro
         (None, false) => errors.push(Error::required(path, "must specify a peer")),
         (None, true) => {}
         (Some(block), has_selector) => {
-            validate_ip_block(block, &path.child("ipBlock"), errors);
+            validate_ip_block(block, ranges, &path.child("ipBlock"), errors);
             if has_selector {
                 errors.push(Error::forbidden(path, "may not specify both ipBlock and another peer"));
             }
@@ -194,52 +240,47 @@ fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// As upstream's `ValidateIPBlock`.
-fn validate_ip_block(block: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ip_block(block: &Value, ranges: &Ranges<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let cidr = text(block, "cidr");
     let at = path.child("cidr");
     if cidr.is_empty() {
         errors.push(Error::required(&at, ""));
         return;
     }
-    push_invalid(&at, cidr, names::cidr(cidr), errors);
-    let Some((network, length)) = names::parse_cidr_sloppy(cidr) else {
+    push_invalid(&at, cidr, legacy_cidr(ranges.features, cidr, ranges.known), errors);
+    let Some((address, length)) = names::parse_cidr_sloppy(cidr) else {
         return;
     };
+    let network = network_of(address, length, cidr.contains(':'));
     let except_path = path.child("except");
     for (index, except) in items(block, "except").iter().filter_map(Value::as_str).enumerate() {
         let at = except_path.index(index);
-        push_invalid(&at, except, names::cidr(except), errors);
+        push_invalid(&at, except, legacy_cidr(ranges.features, except, ranges.known), errors);
         let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else {
             continue;
         };
-        if length >= inner_length || !contains(network, length, inner) {
+        let (first, _) = network_of(inner, inner_length, except.contains(':'));
+        if length >= inner_length || !contains(network, first) {
             errors.push(Error::invalid_str(&at, except, "must be a strict subset of `cidr`"));
         }
     }
 }
 
-/// Returns true if an address is in a network.
-fn contains(network: std::net::IpAddr, length: u8, address: std::net::IpAddr) -> bool {
-    use std::net::IpAddr::{V4, V6};
-    let (width, network, address) = match (network, address) {
-        (V4(network), V4(address)) => (32, u128::from(network.to_bits()), u128::from(address.to_bits())),
-        (V6(network), V6(address)) => (128, network.to_bits(), address.to_bits()),
-        _ => return false,
-    };
-    let rest = u32::from(width - length.min(width));
-    let differs = network ^ address;
-    differs.checked_shr(rest).unwrap_or(0) == 0
+/// Returns true if an address is in a network, which is given as its first address and its length.
+fn contains((network, length): (IpAddr, u8), address: IpAddr) -> bool {
+    address.is_ipv4() == network.is_ipv4() && network_of(address, length, false).0 == network
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::Feature;
 
     use super::*;
     use crate::testing::{Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("networking.k8s.io", "networkpolicies", kind())
+        Trial::new("networking.k8s.io", "networkpolicies", kind(Features::default()))
     }
 
     #[test]
@@ -293,5 +334,34 @@ mod tests {
                 "spec.ingress[0].from[0].ipBlock.except[0]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr`",
             ]),
         ]);
+    }
+
+    #[test]
+    fn ranges_in_odd_forms_may_stay_or_be_written_where_the_rules_are_not_strict() {
+        let policy = |peers: &[(&str, &str)]| {
+            let block = |(cidr, except): &(&str, &str)| json!({ "ipBlock": { "cidr": cidr, "except": [except] } });
+            let peers: Vec<Value> = peers.iter().map(block).collect();
+            named("p", json!({ "podSelector": {}, "egress": [{ "to": peers }] }))
+        };
+        let (odd, other) = (("10.0.0.1/8", "10.01.0.0/16"), ("11.0.0.1/8", "11.1.0.0/16"));
+        let features = Features::without(&[Feature::StrictIpCidrValidation]);
+        let lenient = Trial::new("networking.k8s.io", "networkpolicies", kind(features));
+        trial().expect_errors(&[(policy(&[odd]), &[
+            "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length",
+            "spec.egress[0].to[0].ipBlock.except[0]: Invalid value: \"10.01.0.0/16\": must not have leading 0s in IP or prefix length",
+        ])]);
+        let unreadable = "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        lenient.expect_errors(&[
+            (policy(&[odd]), &[]),
+            (policy(&[("::ffff:10.0.0.0/104", "10.1.0.0/24")]), &[
+                "spec.egress[0].to[0].ipBlock.except[0]: Invalid value: \"10.1.0.0/24\": must be a strict subset of `cidr`",
+            ]),
+            (policy(&[("::ffff:10.0.0.0/104", "::ffff:10.1.0.0/112")]), &[]),
+            (policy(&[("x", "y")]), &[unreadable]),
+        ]);
+        let old = lenient.create(policy(&[odd])).expect("a valid policy");
+        assert!(trial().update(&old, policy(&[odd])).is_ok(), "it may stay");
+        let error = "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"11.0.0.1/8\": must not have bits set beyond the prefix length";
+        assert_eq!(trial().update(&old, policy(&[other, odd])), Err(vec![error.to_owned()]));
     }
 }

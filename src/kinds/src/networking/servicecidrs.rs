@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
     meta, names,
@@ -19,12 +20,12 @@ const SPEC: &str = "io.k8s.api.networking.v1.ServiceCIDRSpec";
 const INTERNAL_SPEC: &[PrintedField] = &[("CIDRs", "cidrs", PrintedShape::Plain)];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let joined = |object: &Value| {
         let all: Vec<&str> = blocks(object).iter().filter_map(Value::as_str).collect();
         Value::from(all.join(","))
     };
-    Kind::new("networking.k8s.io", "servicecidrs", ServiceCidrs).columns(vec![
+    Kind::new("networking.k8s.io", "servicecidrs", ServiceCidrs { features }).columns(vec![
         columns::name(),
         column("CIDRs", "string", documented(SPEC, "cidrs"), joined),
         columns::age(),
@@ -35,7 +36,16 @@ fn blocks(object: &Value) -> &[Value] {
     object.get("spec").map_or(&[], |spec| items(spec, "cidrs"))
 }
 
-struct ServiceCidrs;
+struct ServiceCidrs {
+    features: Features,
+}
+
+impl ServiceCidrs {
+    /// Reports whether writers of the spec leave the status as it is.
+    fn wipes_status(&self) -> bool {
+        self.features.has(Feature::ServiceCidrStatusFieldWiping)
+    }
+}
 
 impl Strategy for ServiceCidrs {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
@@ -43,11 +53,17 @@ impl Strategy for ServiceCidrs {
     }
 
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
-        ResetFields::of_bare_status(subresource)
+        if matches!(subresource, Subresource::Status) || self.wipes_status() {
+            ResetFields::of_bare_status(subresource)
+        } else {
+            ResetFields(&[])
+        }
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        object["status"] = json!({});
+        if self.wipes_status() {
+            object["status"] = json!({});
+        }
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -79,7 +95,9 @@ impl Strategy for ServiceCidrs {
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
-        keep_field(new, old, "status");
+        if self.wipes_status() {
+            keep_field(new, old, "status");
+        }
     }
 
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -113,9 +131,30 @@ mod tests {
     use super::*;
     use crate::testing::{Trial, named};
 
+    fn trial() -> Trial {
+        Trial::new("networking.k8s.io", "servicecidrs", kind(Features::default()))
+    }
+
+    #[test]
+    fn writers_of_the_spec_set_the_status_where_it_is_not_wiped() {
+        let features = Features::without(&[Feature::ServiceCidrStatusFieldWiping]);
+        let off = Trial::new("networking.k8s.io", "servicecidrs", kind(features));
+        let status = |word: &str| json!({ "conditions": [{ "type": "Ready", "status": word }] });
+        let mut body = named("c", json!({ "cidrs": ["10.0.0.0/24"] }));
+        body["status"] = status("True");
+        let created = off.create(body).expect("a valid range");
+        assert_eq!(created["status"]["conditions"][0]["status"], "True");
+        let patch = json!({ "status": status("False") });
+        let patched = off.patch(&created, &patch).expect("a valid range");
+        assert_eq!(patched["status"]["conditions"][0]["status"], "False");
+        let fields = |features| ServiceCidrs { features }.reset_fields(Subresource::None).0;
+        assert_eq!(fields(features), &[] as &[&str]);
+        assert_eq!(fields(Features::default()), ["status"]);
+    }
+
     #[test]
     fn the_status_alone_says_whether_a_range_is_ready() {
-        let trial = Trial::new("networking.k8s.io", "servicecidrs", kind());
+        let trial = trial();
         let ready = json!({ "conditions": [{ "type": "Ready", "status": "True" }] });
         let mut body = named("c", json!({ "cidrs": ["10.0.0.0/24"] }));
         body["status"] = ready.clone();
@@ -137,7 +176,7 @@ mod tests {
     fn at_most_one_block_of_each_family() {
         let cidrs = |blocks: &[&str]| named("c", json!({ "cidrs": blocks }));
         let both_v4 = "spec.cidrs: Invalid value: [\"10.0.0.0/24\",\"10.1.0.0/24\"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        let trial = Trial::new("networking.k8s.io", "servicecidrs", kind());
+        let trial = trial();
         trial.expect_errors(&[
             (cidrs(&["10.0.0.0/24"]), &[]),
             (cidrs(&["10.0.0.0/24", "fd00::/112"]), &[]),

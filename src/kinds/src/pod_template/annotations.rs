@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    Feature,
+    field::{Error, ErrorList, Path},
+};
 
 use super::{
     check::{descending_path, visit_containers},
-    security::validate_app_armor_profile_field,
+    security::{Capabilities, validate_app_armor_profile_field},
 };
 use crate::values::{at, entries, struct_mut, text, text_at};
 
@@ -32,6 +35,7 @@ fn annotation<'a>(metadata: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Validates annotations by themselves; `path` is where they stand (`ValidatePodSpecificAnnotations`).
 pub(crate) fn validate_pod_specific_annotations(
+    capabilities: Capabilities,
     metadata: &Value,
     spec: &Value,
     path: &Path<'_>,
@@ -41,7 +45,8 @@ pub(crate) fn validate_pod_specific_annotations(
         let detail = "must set spec.nodeName if mirror pod annotation is set";
         errors.push(Error::invalid_str(&path.key(MIRROR), value, detail));
     }
-    if let Some(value) = annotation(metadata, DELETION_COST).filter(|value| !is_deletion_cost(value)) {
+    let counts = capabilities.features.has(Feature::PodDeletionCost);
+    if let Some(value) = invalid_deletion_cost(metadata).filter(|_| counts) {
         errors.push(Error::invalid_str(
             &path.key(DELETION_COST),
             value,
@@ -73,6 +78,11 @@ pub(crate) fn validate_pod_specific_annotations(
     }
 }
 
+/// The cost of deletion that an annotation names, if it is not one.
+pub(super) fn invalid_deletion_cost(metadata: &Value) -> Option<&str> {
+    annotation(metadata, DELETION_COST).filter(|value| !is_deletion_cost(value))
+}
+
 /// A number that does not begin with a plus or a zero.
 fn is_deletion_cost(value: &str) -> bool {
     let begins_well = value == "0" || value.starts_with(['-', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
@@ -89,7 +99,12 @@ fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorLi
 }
 
 /// Validates a change of annotations, and the new ones by themselves (`ValidatePodSpecificAnnotationUpdates`).
-pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn validate_pod_specific_annotation_updates(
+    capabilities: Capabilities,
+    new: &Value,
+    old: &Value,
+    errors: &mut ErrorList,
+) {
     let none = Value::Null;
     let (is, was) = (
         new.get("metadata").unwrap_or(&none),
@@ -114,7 +129,8 @@ pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value,
             errors.push(Error::forbidden(&path.key(key), &format!("may not add {what}")));
         }
     }
-    validate_pod_specific_annotations(is, new.get("spec").unwrap_or(&none), &path, errors);
+    let spec = new.get("spec").unwrap_or(&none);
+    validate_pod_specific_annotations(capabilities, is, spec, &path, errors);
 }
 
 /// Annotations and fields that both name a profile must name the same.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature,
     field::{Error, ErrorList, Path},
     names,
     pod_resources::is_sidecar,
@@ -51,8 +52,8 @@ pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
         if !seen.insert(text(container, "name")) {
             errors.push(Error::duplicate(&path.child("name"), &text(container, "name").into()));
         }
-        probes::validate_all(container, pod.grace_period, &path, errors);
-        validate_container_restart_policy(container, &path, errors);
+        probes::validate_all(container, pod, &path, errors);
+        validate_container_restart_policy(pod, container, &path, errors);
     }
     check_host_port_conflicts(containers.iter().enumerate(), path, errors);
 }
@@ -67,11 +68,7 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
         let parent = path;
         let path = path.index(index);
         validate_container_common(pod, container, &path, errors);
-        if container.get("restartPolicy").is_some() {
-            validate_container_restart_policy(container, &path, errors);
-        } else if !items(container, "restartPolicyRules").is_empty() {
-            errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
-        }
+        validate_init_container_restart_policy(pod, container, &path, errors);
         // Only containers of the main list may be found twice without a name.
         let name = text(container, "name");
         if seen.contains(name) {
@@ -81,7 +78,7 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
         }
         check_host_port_conflicts([(0, container)].into_iter(), parent, errors);
         if is_sidecar(container) {
-            probes::validate_all(container, pod.grace_period, &path, errors);
+            probes::validate_all(container, pod, &path, errors);
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if container.get(field).is_some() {
@@ -176,7 +173,7 @@ fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, 
         errors,
     );
     validate_container_ports(container, &path.child("ports"), errors);
-    env::validate_env(container, &path.child("env"), errors);
+    env::validate_env(pod.capabilities.features, container, &path.child("env"), errors);
     env::validate_env_from(container, &path.child("envFrom"), errors);
     mounts::validate_volume_mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
     mounts::validate_volume_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
@@ -265,8 +262,29 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
     }
 }
 
+/// As upstream's `validateInitContainerRestartPolicy`.
+fn validate_init_container_restart_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let has_rules = !items(container, "restartPolicyRules").is_empty();
+    if container.get("restartPolicy").is_none() {
+        if has_rules {
+            errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
+        }
+    } else if !is_sidecar(container) || may_restart_all(pod) {
+        validate_container_restart_policy(pod, container, path, errors);
+    } else if has_rules {
+        let detail = "restartPolicyRules are not allowed for init containers with restart policy Always";
+        errors.push(Error::forbidden(&path.child("restartPolicyRules"), detail));
+    }
+}
+
+/// Reports whether the end of a container may restart all of them; with this sidecars may have rules.
+fn may_restart_all(pod: &Pod<'_>) -> bool {
+    let features = pod.capabilities.features;
+    features.has(Feature::RestartAllContainersOnContainerExits)
+}
+
 /// As upstream's `validateContainerRestartPolicy`.
-fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_container_restart_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     one_of_if_set(container, path, "restartPolicy", &RESTART_POLICIES, errors);
     let rules = items(container, "restartPolicyRules");
     if container.get("restartPolicy").is_none() && !rules.is_empty() {
@@ -276,9 +294,13 @@ fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors:
     if rules.len() > MAX_RESTART_RULES {
         errors.push(Error::too_many(&path, rules.len(), MAX_RESTART_RULES));
     }
+    let actions: &[&str] = match may_restart_all(pod) {
+        true => &["Restart", "RestartAllContainers"],
+        false => &["Restart"],
+    };
     for (index, rule) in rules.iter().enumerate() {
         let path = path.index(index);
-        validate_supported(rule, &path, "action", &["Restart", "RestartAllContainers"], errors);
+        validate_supported(rule, &path, "action", actions, errors);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.push(Error::required(&path, "must be specified"));

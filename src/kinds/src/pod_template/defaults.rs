@@ -1,13 +1,16 @@
-//! Defaults of a pod's spec that depend on other fields, and fields of features that are off.
+//! Defaults of a pod's spec that depend on other fields.
 
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
-    Feature,
+    Feature, Features,
     pod_resources::{ListName, aggregate, is_pod_level, listed},
 };
 
-use super::{image, security::Capabilities};
-use crate::values::{at, entries, items, set_default, struct_mut, text};
+use super::{gated::has_resources, image};
+use crate::{
+    resource_names::is_huge_pages,
+    values::{entries, set_default, struct_mut, text},
+};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.
 pub(crate) fn default_spec(pod_spec: &mut Value) {
@@ -20,7 +23,7 @@ pub(crate) fn default_spec(pod_spec: &mut Value) {
 }
 
 /// Sets what only pods have by default, and templates do not.
-pub(crate) fn default_pod(pod_spec: &mut Value) {
+pub(crate) fn default_pod(features: Features, pod_spec: &mut Value) {
     let host_network = pod_spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     let Some(spec) = pod_spec.as_object_mut() else { return };
     set_default(spec, "enableServiceLinks", true);
@@ -37,64 +40,9 @@ pub(crate) fn default_pod(pod_spec: &mut Value) {
             }
         }
     }
-    default_pod_level_requests(pod_spec);
-}
-
-/// The sources of projected volumes that features bring.
-const GATED_SOURCES: [(Feature, &str); 2] = [
-    (Feature::ClusterTrustBundleProjection, "clusterTrustBundle"),
-    (Feature::PodCertificateRequest, "podCertificate"),
-];
-
-/// Removes fields of features that are off from the pod's spec that is there, unless the old one has them
-/// (`DropDisabledTemplateFields`).
-pub(crate) fn drop_disabled_at(capabilities: Capabilities, object: &mut Value, old: Option<&Value>, pod_spec: &str) {
-    let Some(spec) = object.pointer_mut(pod_spec).and_then(Value::as_object_mut) else {
-        return;
-    };
-    let old = old.and_then(|old| at(old, pod_spec));
-    let is_in_a_group = old.is_some_and(|old| old.get("schedulingGroup").is_some());
-    if !capabilities.features.has(Feature::GenericWorkload) && !is_in_a_group {
-        spec.remove("schedulingGroup");
-    }
-    for (feature, source) in GATED_SOURCES {
-        let is_in_use = old.is_some_and(|old| is_projected(old, source));
-        if !capabilities.features.has(feature) && !is_in_use {
-            drop_projected(spec, source);
-        }
-    }
-    drop_stop_signals(spec);
-}
-
-/// Reports whether a volume has a source of this sort.
-fn is_projected(pod_spec: &Value, source: &str) -> bool {
-    let sources = items(pod_spec, "volumes")
-        .iter()
-        .filter_map(|volume| volume.get("projected"));
-    let mut sources = sources.flat_map(|projected| items(projected, "sources"));
-    sources.any(|of_volume| of_volume.get(source).is_some())
-}
-
-fn drop_projected(spec: &mut Map<String, Value>, source: &str) {
-    for volume in list_mut(spec, "volumes") {
-        let sources = volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut);
-        for of_volume in sources.into_iter().flatten() {
-            crate::values::remove(of_volume, source);
-        }
-    }
-}
-
-fn drop_stop_signals(spec: &mut Map<String, Value>) {
-    for list in ["initContainers", "containers"] {
-        for container in list_mut(spec, list).filter_map(Value::as_object_mut) {
-            let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else {
-                continue;
-            };
-            let dropped = lifecycle.remove("stopSignal").is_some();
-            if dropped && lifecycle.is_empty() {
-                container.remove("lifecycle");
-            }
-        }
+    if features.has(Feature::PodLevelResources) {
+        default_huge_page_limits(pod_spec);
+        default_pod_level_requests(pod_spec);
     }
 }
 
@@ -146,6 +94,25 @@ fn default_requests(container: &mut Value) {
     limits
         .into_iter()
         .for_each(|(name, limit)| set_default(requests, &name, limit));
+}
+
+/// Sets the limits of huge pages of a pod that has resources as a whole: those of its containers together, unless the pod
+/// asks for such pages (`defaultHugePagePodLimits`).
+fn default_huge_page_limits(spec: &mut Value) {
+    if !has_resources(spec) {
+        return;
+    }
+    let is_asked = |name: &str| {
+        spec.pointer("/resources/requests")
+            .is_some_and(|list| list.get(name).is_some())
+    };
+    let mut limits = aggregate(spec, |container| listed(container, ListName::Limits));
+    limits.retain(|name, _| is_huge_pages(name) && !is_asked(name));
+    if let Some(resources) = spec.get_mut("resources").filter(|_| !limits.is_empty()) {
+        let given = struct_mut(resources, "limits");
+        let limits = limits.into_iter();
+        limits.for_each(|(name, amount)| set_default(given, &name, amount.to_string()));
+    }
 }
 
 /// Sets the requests of the pod as a whole: what its containers ask for, else its limits.

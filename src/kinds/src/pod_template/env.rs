@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -58,12 +59,13 @@ const SIZE_DIVISORS: [&str; 13] = [
 ];
 
 /// Single variables (`ValidateEnv`).
-pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_env(features: Features, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in items(container, "env").iter().enumerate() {
         let path = path.index(index);
         require_valid(variable, &path, "name", names::env_var_name, errors);
         if let Some(source) = variable.get("valueFrom") {
-            validate_env_var_value_from(source, text(variable, "value"), &path.child("valueFrom"), errors);
+            let value = text(variable, "value");
+            validate_env_var_value_from(features, source, value, &path.child("valueFrom"), errors);
         }
     }
 }
@@ -104,7 +106,13 @@ pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut
 }
 
 /// As upstream's `validateEnvVarValueFrom`.
-fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_env_var_value_from(
+    features: Features,
+    source: &Value,
+    value: &str,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mut sources = 0;
     for field in [
         "fieldRef",
@@ -128,8 +136,12 @@ fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, err
         }
     }
     if sources == 0 {
-        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
-                      `fileKeyRef`";
+        let detail = match features.has(Feature::EnvFiles) {
+            true => {
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            }
+            false => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+        };
         errors.push(Error::invalid_str(path, "", detail));
     } else if !value.is_empty() {
         errors.push(Error::invalid_str(

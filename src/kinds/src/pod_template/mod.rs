@@ -16,6 +16,7 @@ mod check;
 mod containers;
 mod defaults;
 mod env;
+mod gated;
 mod image;
 mod iscsi;
 pub(crate) mod layout;
@@ -37,7 +38,8 @@ mod warnings;
 mod windows;
 
 pub(crate) use containers::validate_container_only_for_pod;
-pub(crate) use defaults::{default_pod, default_spec, drop_disabled_at};
+pub(crate) use defaults::{default_pod, default_spec};
+pub(crate) use gated::{drop_disabled_at, has_resources};
 pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;
 pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
@@ -49,14 +51,20 @@ pub(crate) use warnings::{node_label_advice, warnings};
 use crate::values::items;
 
 /// Validates the labels and annotations of a template.
-pub(crate) fn validate_template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_template_metadata(
+    capabilities: Capabilities,
+    template: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let none = Value::Null;
     let metadata = template.get("metadata").unwrap_or(&none);
     let map = |field: &str| metadata.get(field).and_then(Value::as_object);
     errors.extend(validate_labels(map("labels"), &path.child("labels")));
     let at = path.child("annotations");
     errors.extend(validate_annotations(map("annotations"), &at));
-    annotations::validate_pod_specific_annotations(metadata, template.get("spec").unwrap_or(&none), &at, errors);
+    let spec = template.get("spec").unwrap_or(&none);
+    annotations::validate_pod_specific_annotations(capabilities, metadata, spec, &at, errors);
 }
 
 /// Validates a template: labels, annotations and the spec. `path` is where the template stands.
@@ -67,7 +75,7 @@ pub(crate) fn validate_pod_template_spec(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    validate_template_metadata(template, path, errors);
+    validate_template_metadata(capabilities, template, path, errors);
     let none = Value::Null;
     let spec = template.get("spec").unwrap_or(&none);
     let spec_path = path.child("spec");

@@ -6,11 +6,85 @@ use trireme_machinery::{
     names,
 };
 
-use super::check::{not_negative, number, push_invalid, push_invalid_number, require, require_one_of};
+use super::{
+    check::{not_negative, number, one_of_if_set, push_invalid, push_invalid_number, require, require_one_of},
+    spec::Pod,
+};
 use crate::values::{items, text};
 
+/// The signals that stop a container of Linux, sorted.
+const LINUX_SIGNALS: [&str; 65] = [
+    "SIGABRT",
+    "SIGALRM",
+    "SIGBUS",
+    "SIGCHLD",
+    "SIGCLD",
+    "SIGCONT",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGIO",
+    "SIGIOT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGPOLL",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGQUIT",
+    "SIGRTMAX",
+    "SIGRTMAX-1",
+    "SIGRTMAX-10",
+    "SIGRTMAX-11",
+    "SIGRTMAX-12",
+    "SIGRTMAX-13",
+    "SIGRTMAX-14",
+    "SIGRTMAX-2",
+    "SIGRTMAX-3",
+    "SIGRTMAX-4",
+    "SIGRTMAX-5",
+    "SIGRTMAX-6",
+    "SIGRTMAX-7",
+    "SIGRTMAX-8",
+    "SIGRTMAX-9",
+    "SIGRTMIN",
+    "SIGRTMIN+1",
+    "SIGRTMIN+10",
+    "SIGRTMIN+11",
+    "SIGRTMIN+12",
+    "SIGRTMIN+13",
+    "SIGRTMIN+14",
+    "SIGRTMIN+15",
+    "SIGRTMIN+2",
+    "SIGRTMIN+3",
+    "SIGRTMIN+4",
+    "SIGRTMIN+5",
+    "SIGRTMIN+6",
+    "SIGRTMIN+7",
+    "SIGRTMIN+8",
+    "SIGRTMIN+9",
+    "SIGSEGV",
+    "SIGSTKFLT",
+    "SIGSTOP",
+    "SIGSYS",
+    "SIGTERM",
+    "SIGTRAP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGWINCH",
+    "SIGXCPU",
+    "SIGXFSZ",
+];
+const WINDOWS_SIGNALS: [&str; 2] = ["SIGKILL", "SIGTERM"];
+
 /// The hooks and probes of a container that may have them.
-pub(super) fn validate_all(container: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_all(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let grace_period = pod.grace_period;
     if let Some(lifecycle) = container.get("lifecycle") {
         let path = path.child("lifecycle");
         for hook in ["postStart", "preStop"] {
@@ -18,6 +92,7 @@ pub(super) fn validate_all(container: &Value, grace_period: i64, path: &Path<'_>
                 validate_handler(handler, grace_period, &path.child(hook), errors);
             }
         }
+        validate_stop_signal(lifecycle, pod.spec, &path, errors);
     }
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.get(field) else { continue };
@@ -42,6 +117,24 @@ pub(super) fn validate_all(container: &Value, grace_period: i64, path: &Path<'_>
             ));
         }
     }
+}
+
+/// The signal that stops a container is one of the pod's operating system (`validateStopSignal`).
+fn validate_stop_signal(lifecycle: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if lifecycle.get("stopSignal").is_none() {
+        return;
+    }
+    let Some(os) = spec.get("os") else {
+        let detail = "may not be set for containers with empty `spec.os.name`";
+        errors.push(Error::forbidden(&path.child("stopSignal"), detail));
+        return;
+    };
+    let signals: &[&str] = match text(os, "name") {
+        "linux" => &LINUX_SIGNALS,
+        "windows" => &WINDOWS_SIGNALS,
+        _ => return,
+    };
+    one_of_if_set(lifecycle, path, "stopSignal", signals, errors);
 }
 
 /// As upstream's `validateProbe`.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
+    go_text::parse_int,
     names,
     selector::validate_label_selector,
 };
@@ -236,7 +238,7 @@ fn validate_match_label_keys_and_mismatch_label_keys(term: &Value, path: &Path<'
 }
 
 /// Adds the requirements that label keys stand for, with the pod's own values, to the selectors of a new pod.
-pub(crate) fn apply_label_keys(pod: &mut Value) {
+pub(crate) fn apply_label_keys(features: Features, pod: &mut Value) {
     let labels = at(pod, "/metadata/labels").cloned().unwrap_or_default();
     let Some(spec) = pod.get_mut("spec") else { return };
     let apply_all = |owner: Option<&mut Value>, pointer: &str| {
@@ -252,7 +254,61 @@ pub(crate) fn apply_label_keys(pod: &mut Value) {
         apply_all(affinity.get_mut(PREFERRED), "/podAffinityTerm");
         apply_all(affinity.get_mut(REQUIRED), "");
     }
-    apply_all(spec.get_mut("topologySpreadConstraints"), "");
+    if merges_label_keys(features) {
+        apply_all(spec.get_mut("topologySpreadConstraints"), "");
+    }
+}
+
+/// Reports whether the selectors of spread constraints get their label keys.
+fn merges_label_keys(features: Features) -> bool {
+    features.has(Feature::MatchLabelKeysInPodTopologySpread)
+        && features.has(Feature::MatchLabelKeysInPodTopologySpreadSelectorMerge)
+}
+
+/// Reports whether a spread constraint has label keys that cannot be where selectors get them, or where they do not.
+pub(super) fn has_invalid_label_keys(spec: &Value, are_merged: bool) -> bool {
+    let is_invalid = |constraint: &Value| {
+        let mut errors = ErrorList::new();
+        validate_label_keys_of_spread(constraint, are_merged, &Path::root(), &mut errors);
+        !errors.is_empty()
+    };
+    items(spec, "topologySpreadConstraints").iter().any(is_invalid)
+}
+
+fn validate_label_keys_of_spread(constraint: &Value, are_merged: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    if are_merged {
+        validate_match_label_keys_and_mismatch_label_keys(constraint, path, errors);
+    } else {
+        validate_match_label_keys_in_topology_spread(constraint, path, errors);
+    }
+}
+
+/// Label keys beside a selector that does not get them (`ValidateMatchLabelKeysInTopologySpread`).
+fn validate_match_label_keys_in_topology_spread(constraint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let keys = items(constraint, "matchLabelKeys");
+    if keys.is_empty() {
+        return;
+    }
+    let path = path.child("matchLabelKeys");
+    let selector = constraint.get("labelSelector");
+    if selector.is_none() {
+        let detail = "must not be specified when labelSelector is not set";
+        errors.push(Error::forbidden(&path, detail));
+    }
+    let selector = selector.unwrap_or(&Value::Null);
+    let is_selected = |key: &str| {
+        let mut expressions = items(selector, "matchExpressions").iter();
+        entries(selector, "matchLabels").any(|(label, _)| label == key)
+            || expressions.any(|expression| text(expression, "key") == key)
+    };
+    for (index, key) in keys.iter().enumerate() {
+        let (at, key) = (path.index(index), key.as_str().unwrap_or_default());
+        label_name(key, &at, errors);
+        if is_selected(key) {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(Error::invalid_str(&at, key, detail));
+        }
+    }
 }
 
 fn apply_to_term(term: &mut Value, labels: &Value) {
@@ -275,7 +331,12 @@ fn apply_to_term(term: &mut Value, labels: &Value) {
 }
 
 /// Validates the spreading of pods (`validateTopologySpreadConstraints`).
-pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_topology_spread_constraints(
+    features: Features,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let constraints = items(spec, "topologySpreadConstraints");
     for (index, constraint) in constraints.iter().enumerate() {
         let at = path.index(index);
@@ -310,7 +371,7 @@ pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             one_of_if_set(constraint, &at, field, &["Honor", "Ignore"], errors);
         }
-        validate_match_label_keys_and_mismatch_label_keys(constraint, &at, errors);
+        validate_label_keys_of_spread(constraint, merges_label_keys(features), &at, errors);
         if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
             errors.extend(validate_label_selector(selector, false, &at.child("labelSelector")));
         }
@@ -318,7 +379,8 @@ pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>
 }
 
 /// The taints that a pod puts up with (`ValidateTolerations`).
-pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_tolerations(features: Features, tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let may_compare = features.has(Feature::TaintTolerationComparisonOperators);
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = path.index(index);
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
@@ -349,7 +411,7 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
                 ));
             }
             "Exists" => {}
-            // Known, and not served.
+            "Lt" | "Gt" if may_compare => validate_compared_value(value, &at.child("value"), errors),
             "Lt" | "Gt" => errors.push(Error::not_supported(
                 &operator_path,
                 operator,
@@ -366,6 +428,26 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
                 errors,
             );
         }
+    }
+}
+
+/// Validates the number that a toleration compares with that of a taint.
+fn validate_compared_value(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let (digits, is_negative) = match value.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (value, false),
+    };
+    let is_canonical = digits.bytes().all(|digit| digit.is_ascii_digit())
+        && !digits.is_empty()
+        && (!digits.starts_with('0') || digits == "0" && !is_negative);
+    if value.is_empty() {
+        errors.push(Error::invalid_str(path, value, "must be non-empty"));
+    } else if !is_canonical {
+        let detail = "must be a valid decimal integer in canonical form";
+        errors.push(Error::invalid_str(path, value, detail));
+    }
+    if let Err(error) = parse_int(value) {
+        errors.push(Error::invalid_str(path, value, &error));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
-    Features,
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -13,11 +13,11 @@ use super::{
     check::{
         descending_path, id_if_set, is_true, number, one_of_if_set, push_invalid_number, require, visit_containers,
     },
-    layout,
+    gated, layout,
     spec::Pod,
     windows,
 };
-use crate::values::{at, items, text};
+use crate::values::{items, text};
 
 const SYSCTL_MAX_LENGTH: usize = 253;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
@@ -25,24 +25,21 @@ const MAX_LOCALHOST_PROFILE: usize = 4095;
 
 const OWN_USERS: &str = "when `hostUsers` is false";
 
-/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so. A change keeps what the old
-/// pod has, too (`GetValidationOptionsFromPodSpecAndMeta`).
+/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Capabilities {
     /// Privileged containers may run.
     pub(crate) allow_privileged: bool,
     /// The features that pods may use.
     pub(crate) features: Features,
-    /// The field `seLinuxChangePolicy` may have any of its values.
-    pub(crate) any_selinux_change_policy: bool,
 }
 
 impl Capabilities {
-    /// The rights in a change of a pod or template whose spec was `old`.
+    /// The rights in a change of an old pod or template, which may keep what it has.
     pub(crate) fn in_change_of(self, old: Option<&Value>) -> Self {
-        let policy = old.and_then(|spec| at(spec, "/securityContext/seLinuxChangePolicy"));
+        let Some(old) = old else { return self };
         Self {
-            any_selinux_change_policy: policy.is_some_and(|policy| !policy.is_null()),
+            features: gated::features_in_change_of(self.features, old),
             ..self
         }
     }
@@ -122,8 +119,7 @@ pub(super) fn validate_pod_spec_security_context(pod: &Pod<'_>, path: &Path<'_>,
     windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
     one_of_if_set(context, path, "supplementalGroupsPolicy", &["Merge", "Strict"], errors);
-    // The other one is behind the gate SELinuxMount, and stays where it is.
-    let policies: &[&str] = match pod.capabilities.any_selinux_change_policy {
+    let policies: &[&str] = match pod.capabilities.features.has(Feature::SelinuxMount) {
         true => &["MountOption", "Recursive"],
         false => &["Recursive"],
     };
@@ -154,15 +150,16 @@ pub(super) fn validate_pod_host_network_deps(pod: &Pod<'_>, path: &Path<'_>, err
 }
 
 /// With users of its own a pod may share nothing else with the host (`validateHostUsers`).
-pub(super) fn validate_host_users(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_host_users(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;
     }
-    for (field, shown) in [
-        ("hostNetwork", "hostNetwork"),
-        ("hostPID", "HostPID"),
-        ("hostIPC", "HostIPC"),
-    ] {
+    let may_have_network = pod.capabilities.features.has(Feature::UserNamespacesHostNetworkSupport);
+    if is_true(spec, "hostNetwork") && !may_have_network {
+        errors.push(Error::forbidden(&path.child("hostNetwork"), OWN_USERS));
+    }
+    for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if is_true(spec, field) {
             errors.push(Error::forbidden(&path.child(shown), OWN_USERS));
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature,
     field::{Error, ErrorList, Path},
     names,
     selector::validate_labels,
@@ -16,7 +17,10 @@ use super::{
     security::{self, Capabilities},
     systems, volumes, windows,
 };
-use crate::values::{items, text};
+use crate::{
+    checks::legacy_ip,
+    values::{items, text},
+};
 
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const MAX_NAMESERVERS: usize = 3;
@@ -63,7 +67,9 @@ pub(crate) fn validate_pod_spec(
     containers::validate_containers(&pod, &path.child("containers"), errors);
     containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
-    resources::validate_pod_resource_requirements(spec, &path.child("resources"), errors);
+    if capabilities.features.has(Feature::PodLevelResources) {
+        resources::validate_pod_resource_requirements(spec, &path.child("resources"), errors);
+    }
     security::validate_pod_host_network_deps(&pod, &path.child("containers"), errors);
     require_one_of(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], errors);
     require_one_of(spec, path, "dnsPolicy", &DNS_POLICIES, errors);
@@ -75,7 +81,7 @@ pub(crate) fn validate_pod_spec(
     if let Some(affinity) = spec.get("affinity") {
         scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
     }
-    validate_pod_dns_config(spec, &path.child("dnsConfig"), errors);
+    validate_pod_dns_config(&pod, &path.child("dnsConfig"), errors);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         let gates = path.child("readinessGates");
@@ -87,11 +93,12 @@ pub(crate) fn validate_pod_spec(
         );
     }
     scheduling::validate_scheduling_gates(spec, &path.child("schedulingGates"), errors);
-    scheduling::validate_topology_spread_constraints(spec, &path.child("topologySpreadConstraints"), errors);
+    let constraints = path.child("topologySpreadConstraints");
+    scheduling::validate_topology_spread_constraints(capabilities.features, spec, &constraints, errors);
     windows::validate_windows_host_process_pod(&pod, path, errors);
-    security::validate_host_users(spec, path, errors);
+    security::validate_host_users(&pod, path, errors);
     validate_hostname_override(spec, path, errors);
-    validate_names(spec, path, errors);
+    validate_names(&pod, path, errors);
     if let Some(overhead) = spec.get("overhead") {
         resources::validate_overhead(overhead, &path.child("overhead"), errors);
     }
@@ -100,7 +107,8 @@ pub(crate) fn validate_pod_spec(
     env::validate_file_key_ref_volumes(spec, path, errors);
 }
 
-fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_names(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     valid_if_set(spec, path, "serviceAccountName", names::dns1123_subdomain, errors);
     valid_if_set(spec, path, "nodeName", names::dns1123_subdomain, errors);
     if let Some(seconds) = number(spec, "activeDeadlineSeconds") {
@@ -109,8 +117,14 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     valid_if_set(spec, path, "hostname", names::dns1123_label, errors);
     valid_if_set(spec, path, "subdomain", names::dns1123_label, errors);
-    scheduling::validate_tolerations(items(spec, "tolerations"), &path.child("tolerations"), errors);
-    validate_host_aliases(spec, &path.child("hostAliases"), errors);
+    let tolerations = items(spec, "tolerations");
+    scheduling::validate_tolerations(
+        pod.capabilities.features,
+        tolerations,
+        &path.child("tolerations"),
+        errors,
+    );
+    validate_host_aliases(pod, &path.child("hostAliases"), errors);
     valid_if_set(spec, path, "priorityClassName", names::dns1123_subdomain, errors);
     if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) {
         push_invalid(
@@ -193,8 +207,8 @@ fn validate_pod_resource_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Err
 }
 
 /// As upstream's `validatePodDNSConfig`.
-fn validate_pod_dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (config, none) = (spec.get("dnsConfig"), text(spec, "dnsPolicy") == "None");
+fn validate_pod_dns_config(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let (config, none) = (pod.spec.get("dnsConfig"), text(pod.spec, "dnsPolicy") == "None");
     let Some(config) = config else {
         if none {
             errors.push(Error::required(
@@ -217,7 +231,8 @@ fn validate_pod_dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
     for (index, server) in servers.iter().enumerate() {
         let server = server.as_str().unwrap_or_default();
-        push_invalid(&servers_path.index(index), server, names::ip(server), errors);
+        let messages = legacy_ip(pod.capabilities.features, server, &[]);
+        push_invalid(&servers_path.index(index), server, messages, errors);
     }
     validate_searches(items(config, "searches"), &path.child("searches"), errors);
     let options = path.child("options");
@@ -252,11 +267,12 @@ fn validate_searches(searches: &[Value], path: &Path<'_>, errors: &mut ErrorList
 }
 
 /// As upstream's `ValidateHostAliases`.
-fn validate_host_aliases(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+fn validate_host_aliases(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, alias) in items(pod.spec, "hostAliases").iter().enumerate() {
         let at = path.index(index);
         let address = text(alias, "ip");
-        push_invalid(&at.child("ip"), address, names::ip(address), errors);
+        let messages = legacy_ip(pod.capabilities.features, address, &[]);
+        push_invalid(&at.child("ip"), address, messages, errors);
         let hostnames = at.child("hostnames");
         for (index, name) in items(alias, "hostnames").iter().enumerate() {
             let name = name.as_str().unwrap_or_default();

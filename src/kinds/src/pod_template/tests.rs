@@ -169,7 +169,7 @@ fn pods_have_more_defaults_than_templates() {
     assert_eq!(given["serviceAccountName"], "old");
     assert_eq!(given["volumes"], json!([{"name": "v", "emptyDir": {}}]));
     assert_eq!(given["containers"][0]["ports"], json!([{"containerPort": 80}]));
-    default_pod(&mut given);
+    default_pod(Default::default(), &mut given);
     assert_eq!(
         given["containers"][0]["ports"],
         json!([{"containerPort": 80, "hostPort": 80}])
@@ -177,6 +177,24 @@ fn pods_have_more_defaults_than_templates() {
     assert_eq!(given["containers"][0]["resources"]["requests"], json!({"cpu": "500m"}));
     assert_eq!(given["resources"]["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
     assert_eq!(given["enableServiceLinks"], true);
+}
+
+#[test]
+fn huge_pages_of_containers_are_limits_of_a_pod_with_resources() {
+    let limits = |of_pod: Value| {
+        let pages = json!({ "limits": { "cpu": "1", "hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi" } });
+        let mut spec = json!({ "resources": of_pod, "containers": [{ "resources": pages }] });
+        default_pod(Default::default(), &mut spec);
+        spec["resources"].clone()
+    };
+    assert_eq!(limits(json!({})), json!({}));
+    assert_eq!(
+        limits(json!({ "requests": { "cpu": "2", "hugepages-1Gi": "1Gi" } })),
+        json!({
+            "limits": { "hugepages-2Mi": "4Mi" },
+            "requests": { "cpu": "2", "hugepages-1Gi": "1Gi", "hugepages-2Mi": "4Mi" },
+        })
+    );
 }
 
 #[test]
@@ -249,7 +267,7 @@ fn a_selinux_change_policy_that_is_there_may_stay() {
         [format!("{at}: \"MountOption\": supported values: \"Recursive\"")]
     );
     for old in ["MountOption", "Recursive"] {
-        let change = none.in_change_of(Some(&with(old)));
+        let change = none.in_change_of(Some(&json!({ "spec": with(old) })));
         assert!(errors_where(change, with("MountOption")).is_empty(), "{old}");
         assert_eq!(
             errors_where(change, with("Never")),
@@ -258,6 +276,6 @@ fn a_selinux_change_policy_that_is_there_may_stay() {
             )]
         );
     }
-    let without = none.in_change_of(Some(&spec(json!({}), json!({}))));
+    let without = none.in_change_of(Some(&json!({ "spec": spec(json!({}), json!({})) })));
     assert_eq!(errors_where(without, with("MountOption")).len(), 1);
 }

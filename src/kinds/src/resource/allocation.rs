@@ -34,21 +34,22 @@ const MAX_HARDWARE_BYTES: usize = 128;
 
 /// A device of a driver's pool, without the share of it.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct DeviceId([String; 3]);
+struct DeviceId([String; 3]);
 
 impl DeviceId {
     /// The device that a result or a device's status is of.
-    pub(super) fn of(fields: &Value) -> Self {
+    fn of(fields: &Value) -> Self {
         Self(["driver", "pool", "device"].map(|name| text(fields, name).to_owned()))
     }
 }
 
 /// A device with its share, as messages show it.
 #[derive(PartialEq, Eq, Hash)]
-struct SharedDeviceId(DeviceId, String);
+pub(super) struct SharedDeviceId(DeviceId, String);
 
 impl SharedDeviceId {
-    fn of(fields: &Value) -> Self {
+    /// The share that a result or a device's status is of.
+    pub(super) fn of(fields: &Value) -> Self {
         Self(DeviceId::of(fields), text(fields, "shareID").to_owned())
     }
 }

@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names,
 };
 
 use super::{
+    gated::{self, GatedFields},
     lists::{by, validate_label_value, validate_set, validate_slice},
     names::validate_fully_qualified_name,
     selectors::{validate_device_configuration, validate_selector_slice},
@@ -26,6 +28,34 @@ pub(super) const MAX_CONFIGURATIONS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const UNKNOWN_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+
+/// The fields of a claim's `spec` that depend on features.
+const GATED: [GatedFields; 3] = [
+    GatedFields::new(
+        &[Feature::DraPrioritizedList],
+        &["spec/devices/requests/*/firstAvailable"],
+    ),
+    GatedFields::new(
+        &[Feature::DraDeviceTaints],
+        &[
+            "spec/devices/requests/*/exactly/tolerations",
+            "spec/devices/requests/*/firstAvailable/*/tolerations",
+        ],
+    ),
+    GatedFields::new(&[Feature::DraConsumableCapacity], CONSUMABLE_CAPACITY),
+];
+
+/// The fields of a claim's `spec` that are about shared capacity.
+pub(super) const CONSUMABLE_CAPACITY: &[&str] = &[
+    "spec/devices/constraints/*/distinctAttribute",
+    "spec/devices/requests/*/exactly/capacity",
+    "spec/devices/requests/*/firstAvailable/*/capacity",
+];
+
+/// Drops fields whose features are off from the `spec` of a claim, or of what has a claim's `spec` in a template.
+pub(super) fn drop_disabled(features: Features, claim: &mut Value, old: Option<&Value>) {
+    gated::drop_disabled(features, &GATED, claim, old);
+}
 
 /// Fills in what a claim's `spec` leaves open: one device of each request.
 pub(super) fn default_spec(spec: Option<&mut Value>) {
@@ -54,7 +84,7 @@ fn default_count(request: &mut Value) {
 }
 
 /// Validates a claim's `spec` (`validateResourceClaimSpec`).
-pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_resource_claim_spec(features: Features, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
     let names = RequestNames::of(devices);
@@ -70,7 +100,7 @@ pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors
         devices,
         &path,
         ("constraints", MAX_CONSTRAINTS),
-        |constraint, at, errors| validate_device_constraint(constraint, at, &names, errors),
+        |constraint, at, errors| validate_device_constraint(features, constraint, at, &names, errors),
         errors,
     );
     validate_slice(
@@ -191,13 +221,22 @@ fn validate_device_allocation_mode(wanted: &Value, path: &Path<'_>, errors: &mut
 }
 
 /// As upstream's `validateDeviceConstraint`.
-fn validate_device_constraint(constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
+fn validate_device_constraint(
+    features: Features,
+    constraint: &Value,
+    path: &Path<'_>,
+    names: &RequestNames<'_>,
+    errors: &mut ErrorList,
+) {
     names.validate_request_name_refs(constraint, path, errors);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|name| Some((name, constraint.get(name)?.as_str()?)));
     match attribute {
         Some((name, attribute)) => validate_fully_qualified_name(attribute, &path.child(name), errors),
+        None if !features.has(Feature::DraConsumableCapacity) => {
+            errors.push(Error::required(&path.child("matchAttribute"), ""));
+        }
         None => {
             // The words are upstream's, though no field is set.
             let detail =

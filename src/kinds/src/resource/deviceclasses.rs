@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
     pod_resources::is_extended,
@@ -10,21 +11,34 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     claim::MAX_CONFIGURATIONS,
+    gated::{self, GatedFields},
     lists::validate_slice,
     selectors::{validate_device_configuration, validate_selector_slice},
 };
 use crate::{columns, kind::Kind};
 
+const GATED: [GatedFields; 1] = [GatedFields::new(
+    &[Feature::DraExtendedResource],
+    &["spec/extendedResourceName"],
+)];
+
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("resource.k8s.io", "deviceclasses", DeviceClasses).columns(vec![columns::name(), columns::age()])
+pub(crate) fn kind(features: Features) -> Kind {
+    Kind::new("resource.k8s.io", "deviceclasses", DeviceClasses { features })
+        .columns(vec![columns::name(), columns::age()])
 }
 
-struct DeviceClasses;
+struct DeviceClasses {
+    features: Features,
+}
 
 impl Strategy for DeviceClasses {
     fn name_check(&self) -> NameCheck {
         names::name_is_long_name
+    }
+
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        gated::drop_disabled(self.features, &GATED, object, old);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

@@ -5,6 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedShape},
     names,
+    pod_resources::is_native,
 };
 
 use super::{
@@ -14,17 +15,18 @@ use super::{
     taints::{MAX_TAINTS, validate_device_binding_parameters, validate_device_taint},
 };
 use crate::{
-    checks::{push_invalid, require},
+    checks::{push_invalid, quantity, require},
     pod_template::validate_node_selector,
-    values::{entries, is_true_at, items, text},
+    values::{entries, is_true_at, items, set_default, text},
 };
 
 const MAX_DEVICES: usize = 128;
-const MAX_DEVICES_WITH_TAINTS_OR_COUNTERS: usize = 64;
+const MAX_DEVICES_WITH_ADVANCED_FEATURES: usize = 64;
 const MAX_ATTRIBUTES: usize = 32;
 const MAX_ATTRIBUTE_VALUES: usize = 48;
 const MAX_KEY_BYTES: usize = MAX_DOMAIN_BYTES + 1 + MAX_ID_BYTES;
 const MAX_VALUE_BYTES: usize = 64;
+const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 const MAX_CONSUMED_SETS: usize = 2;
 const MAX_CONSUMED_COUNTERS: usize = 32;
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
@@ -41,13 +43,20 @@ const ATTRIBUTE: PrintedShape = PrintedShape::Struct(&[
     ("VersionValues", "versions", PrintedShape::Plain),
 ]);
 
+/// Fills in what a device leaves open: the multiplier of each mapping (`SetDefaults_Device`).
+pub(super) fn default_device(device: &mut Value) {
+    let mappings = device.get_mut(MAPPINGS).and_then(Value::as_object_mut);
+    for (_, mapping) in mappings.into_iter().flatten() {
+        if let Some(fields) = mapping.as_object_mut() {
+            set_default(fields, "allocationMultiplier", "1");
+        }
+    }
+}
+
 /// Validates the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
 pub(super) fn validate_devices(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let is_demanding = items(spec, "devices")
-        .iter()
-        .any(|device| !items(device, "taints").is_empty() || !items(device, "consumesCounters").is_empty());
-    let most = match is_demanding {
-        true => MAX_DEVICES_WITH_TAINTS_OR_COUNTERS,
+    let most = match items(spec, "devices").iter().any(has_advanced_features) {
+        true => MAX_DEVICES_WITH_ADVANCED_FEATURES,
         false => MAX_DEVICES,
     };
     let selects_itself = is_true_at(spec, "/perDeviceNodeSelection");
@@ -63,34 +72,50 @@ pub(super) fn validate_devices(spec: &Value, old: &Value, path: &Path<'_>, error
             validate_device(device, before, at, errors);
             validate_device_nodes(device, at, selects_itself, errors);
             validate_device_binding_parameters(device, at, errors);
+            validate_node_allocatable_resource_mappings(device, at, errors);
         },
         errors,
     );
 }
 
+/// Reports whether a device has taints, consumes counters, or has attributes that are lists.
+fn has_advanced_features(device: &Value) -> bool {
+    let has = |list: &str| !items(device, list).is_empty();
+    has("taints") || has("consumesCounters") || attributes(device).any(|(_, attribute)| list_items(attribute) > 0)
+}
+
+fn attributes(device: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    entries(device, "attributes")
+}
+
+/// The number of items of an attribute's lists.
+fn list_items(attribute: &Value) -> usize {
+    let fields = attribute.as_object().into_iter().flatten();
+    fields.filter_map(|(_, field)| field.as_array()).map(Vec::len).sum()
+}
+
 fn validate_device(device: &Value, before: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     validate_label_value(text(device, "name"), &path.child("name"), errors);
-    let count = entries(device, "attributes").count() + entries(device, "capacity").count();
+    let count = attributes(device).count() + entries(device, "capacity").count();
     if count > MAX_ATTRIBUTES {
         let detail = format!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}");
         errors.push(Error::invalid(path, &count.into(), &detail));
     }
-    // A list would count by its items; lists are of a feature that is off.
-    let values = entries(device, "attributes").count();
+    // A list counts by its items.
+    let values: usize = attributes(device)
+        .map(|(_, attribute)| list_items(attribute).max(1))
+        .sum();
     if values > MAX_ATTRIBUTE_VALUES {
         let detail = format!("the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}");
         errors.push(Error::invalid(path, &values.into(), &detail));
     }
     let at = path.child("attributes");
-    for (name, attribute) in entries(device, "attributes") {
+    for (name, attribute) in attributes(device) {
         validate_qualified_name(name, &at, errors);
         validate_device_attribute(attribute, &at.key(&shown_key(name, MAX_KEY_BYTES)), errors);
     }
-    let is_new = |name: &str| before.is_none_or(|before| before.get(name) != device.get(name));
-    if is_new("capacity") {
-        validate_device_capacities(device, &path.child("capacity"), errors);
-    }
-    if is_new("taints") {
+    validate_device_capacities(device, &path.child("capacity"), errors);
+    if before.is_none_or(|before| before.get("taints") != device.get("taints")) {
         validate_slice(device, path, ("taints", MAX_TAINTS), validate_device_taint, errors);
     }
     validate_set(
@@ -126,15 +151,27 @@ fn validate_device_capacities(device: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+type TextCheck = fn(&str, &Path<'_>, &mut ErrorList);
+
+/// The fields of an attribute that are texts, or lists of them, each with its check.
+const TEXTS: [(&str, &str, TextCheck); 2] = [
+    ("string", "strings", validate_device_attribute_string_value),
+    ("version", "versions", validate_device_attribute_version_value),
+];
+
 /// As upstream's `validateDeviceAttribute`.
 fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(value) = attribute.get("string").and_then(Value::as_str)
-        && value.len() > MAX_VALUE_BYTES
-    {
-        errors.push(Error::too_long(&path.child("string"), MAX_VALUE_BYTES));
-    }
-    if let Some(version) = attribute.get("version").and_then(Value::as_str) {
-        validate_device_attribute_version_value(version, &path.child("version"), errors);
+    for (one, many, validate) in TEXTS {
+        if let Some(value) = attribute.get(one).and_then(Value::as_str) {
+            validate(value, &path.child(one), errors);
+        }
+        for (index, value) in items(attribute, many).iter().enumerate() {
+            validate(
+                value.as_str().unwrap_or_default(),
+                &path.child(many).index(index),
+                errors,
+            );
+        }
     }
     let detail = "exactly one value must be specified";
     match attribute.as_object().map_or(0, serde_json::Map::len) {
@@ -147,15 +184,20 @@ fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
+/// As upstream's `validateDeviceAttributeStringValue`.
+fn validate_device_attribute_string_value(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if value.len() > MAX_VALUE_BYTES {
+        errors.push(Error::too_long(path, MAX_VALUE_BYTES));
+    }
+}
+
 /// As upstream's `validateDeviceAttributeVersionValue`.
 fn validate_device_attribute_version_value(version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_semantic_version(version) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(Error::invalid_str(path, version, detail));
     }
-    if version.len() > MAX_VALUE_BYTES {
-        errors.push(Error::too_long(path, MAX_VALUE_BYTES));
-    }
+    validate_device_attribute_string_value(version, path, errors);
 }
 
 fn is_semantic_version(version: &str) -> bool {
@@ -180,6 +222,38 @@ fn is_semantic_version(version: &str) -> bool {
         && core.split('.').all(is_number)
         && prerelease.is_none_or(|prerelease| prerelease.split('.').all(is_prerelease))
         && build.is_none_or(|build| build.split('.').all(is_word))
+}
+
+/// As upstream's `validateNodeAllocatableResourceMappings`; a mapping has a multiplier by default.
+fn validate_node_allocatable_resource_mappings(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child(MAPPINGS);
+    for (name, mapping) in entries(device, MAPPINGS) {
+        let at = path.key(name);
+        if !is_native(name) {
+            errors.push(Error::invalid_str(
+                &at,
+                name,
+                "must be a node allocatable resource name",
+            ));
+        }
+        if let Some(multiplier) = mapping.get("allocationMultiplier").map(quantity)
+            && multiplier.signum() <= 0
+        {
+            let at = at.child("allocationMultiplier");
+            errors.push(Error::invalid_str(&at, &multiplier.to_string(), "must be positive"));
+        }
+        if let Some(key) = mapping.get("capacityKey").and_then(Value::as_str) {
+            validate_capacity_key(device, key, &at.child("capacityKey"), errors);
+        }
+    }
+}
+
+fn validate_capacity_key(device: &Value, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if key.is_empty() {
+        errors.push(Error::invalid_str(path, "", "capacityKey must not be an empty string"));
+    } else if entries(device, "capacity").all(|(name, _)| name != key) {
+        errors.push(Error::not_found(path, &key.into()));
+    }
 }
 
 /// Validates the node selection of a device, which it has if each device of the slice selects for itself.

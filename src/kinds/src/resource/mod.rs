@@ -11,6 +11,9 @@ mod allocation;
 mod capacity;
 mod claim;
 mod devices;
+mod gated;
+#[cfg(test)]
+mod gated_tests;
 mod lists;
 mod names;
 mod selectors;
@@ -20,15 +23,18 @@ mod taints;
 mod tests;
 mod v1beta1;
 
+use trireme_machinery::Features;
+
 use crate::kind::Kind;
+
 /// The group's kinds as they declare themselves.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds(features: Features) -> Vec<Kind> {
     vec![
-        deviceclasses::kind(),
+        deviceclasses::kind(features),
         devicetaintrules::kind(),
-        resourceclaims::kind(),
-        resourceclaimtemplates::kind(),
+        resourceclaims::kind(features),
+        resourceclaimtemplates::kind(features),
         resourcepoolstatusrequests::kind(),
-        resourceslices::kind(),
+        resourceslices::kind(features),
     ]
 }

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
-    GroupVersion,
+    Feature, Features, GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedShape},
 };
 use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::{
-    allocation::{self, DeviceId},
-    claim::{default_spec, validate_resource_claim_spec},
+    allocation::{self, SharedDeviceId},
+    claim::{self, default_spec, validate_resource_claim_spec},
+    gated::{self, GatedFields},
     shapes::CLAIM_SPEC,
     v1beta1,
 };
@@ -22,10 +23,31 @@ use crate::{
     values::{items, keep_field, keep_metadata, remove},
 };
 
+/// The fields of a claim's status that depend on features.
+const GATED_STATUS: [GatedFields; 3] = [
+    GatedFields::new(&[Feature::DraResourceClaimDeviceStatus], &["status/devices"]),
+    GatedFields::new(
+        &[Feature::DraConsumableCapacity],
+        &[
+            "status/allocation/devices/results/*/shareID",
+            "status/allocation/devices/results/*/consumedCapacity",
+            "status/devices/*/shareID",
+        ],
+    )
+    .kept_by(claim::CONSUMABLE_CAPACITY),
+    GatedFields::new(
+        &[Feature::DraDeviceBindingConditions],
+        &[
+            "status/allocation/devices/results/*/bindingConditions",
+            "status/allocation/devices/results/*/bindingFailureConditions",
+        ],
+    ),
+];
+
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let description = "A summary of the current state (allocated, pending, reserved, etc.).";
-    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims)
+    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims { features })
         .columns(vec![
             columns::name(),
             column("State", "string", described(description), |object| {
@@ -53,7 +75,9 @@ fn state(object: &Value) -> String {
     states.join(",")
 }
 
-struct ResourceClaims;
+struct ResourceClaims {
+    features: Features,
+}
 
 impl Strategy for ResourceClaims {
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {
@@ -64,6 +88,11 @@ impl Strategy for ResourceClaims {
         default_spec(object.get_mut("spec"));
     }
 
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        gated::drop_disabled(self.features, &GATED_STATUS, object, old);
+        claim::drop_disabled(self.features, object, old);
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
     }
@@ -71,7 +100,7 @@ impl Strategy for ResourceClaims {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        validate_resource_claim_spec(spec, &Path::new("spec"), &mut errors);
+        validate_resource_claim_spec(self.features, spec, &Path::new("spec"), &mut errors);
         errors
     }
 
@@ -105,17 +134,17 @@ impl Strategy for ResourceClaims {
 
 /// Drops the statuses of devices whose allocation is gone.
 fn drop_deallocated(new: &mut Value, old: &Value) {
-    let allocated = |object: &Value| -> HashSet<DeviceId> {
+    let allocated = |object: &Value| -> HashSet<SharedDeviceId> {
         let results = object.pointer("/status/allocation/devices").unwrap_or(&Value::Null);
-        items(results, "results").iter().map(DeviceId::of).collect()
+        items(results, "results").iter().map(SharedDeviceId::of).collect()
     };
     let kept = allocated(new);
-    let deallocated: HashSet<DeviceId> = allocated(old).into_iter().filter(|id| !kept.contains(id)).collect();
+    let deallocated: HashSet<SharedDeviceId> = allocated(old).into_iter().filter(|id| !kept.contains(id)).collect();
     let Some(status) = new.get_mut("status") else { return };
     let Some(devices) = status.get_mut("devices").and_then(Value::as_array_mut) else {
         return;
     };
-    devices.retain(|device| !deallocated.contains(&DeviceId::of(device)));
+    devices.retain(|device| !deallocated.contains(&SharedDeviceId::of(device)));
     if devices.is_empty() {
         remove(status, "devices");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
-    GroupVersion,
+    Features, GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
     meta::validate_annotations,
@@ -11,27 +11,39 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    claim::{default_spec, validate_resource_claim_spec},
+    claim::{self, default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
     v1beta1,
 };
 use crate::{columns, kind::Kind};
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("resource.k8s.io", "resourceclaimtemplates", ResourceClaimTemplates)
-        .columns(vec![columns::name(), columns::age()])
-        .conversion(
-            GroupVersion::new("resource.k8s.io", "v1beta1"),
-            v1beta1::RequestsOfClaims { spec: "/spec/spec" },
-        )
+pub(crate) fn kind(features: Features) -> Kind {
+    Kind::new(
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        ResourceClaimTemplates { features },
+    )
+    .columns(vec![columns::name(), columns::age()])
+    .conversion(
+        GroupVersion::new("resource.k8s.io", "v1beta1"),
+        v1beta1::RequestsOfClaims { spec: "/spec/spec" },
+    )
 }
 
-struct ResourceClaimTemplates;
+struct ResourceClaimTemplates {
+    features: Features,
+}
 
 impl Strategy for ResourceClaimTemplates {
     fn default(&self, object: &mut Value) {
         default_spec(object.pointer_mut("/spec/spec"));
+    }
+
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        if let Some(template) = object.get_mut("spec") {
+            claim::drop_disabled(self.features, template, old.and_then(|old| old.get("spec")));
+        }
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -40,6 +52,7 @@ impl Strategy for ResourceClaimTemplates {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         validate_template_object_meta(spec, &path.child("metadata"), &mut errors);
         validate_resource_claim_spec(
+            self.features,
             spec.get("spec").unwrap_or(&Value::Null),
             &path.child("spec"),
             &mut errors,

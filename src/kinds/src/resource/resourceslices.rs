@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
-    GroupVersion, GroupVersionKind,
+    Feature, Features, GroupVersion, GroupVersionKind,
     field::{Error, ErrorList, Path},
     go_text::structs,
     time,
@@ -11,7 +11,8 @@ use trireme_machinery::{
 use trireme_registry::{SelectableField, Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{
-    devices::validate_devices,
+    devices::{default_device, validate_devices},
+    gated::{self, GatedFields},
     lists::{by, validate_counters, validate_label_value, validate_set},
     names::validate_pool_name,
     shapes::NODE_SELECTOR_TERMS,
@@ -23,7 +24,7 @@ use crate::{
     kind::{Kind, selectable},
     pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
-    values::{is_true_at, items, remove, text, text_at},
+    values::{is_true_at, items, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.resource.v1.ResourceSliceSpec";
@@ -32,8 +33,54 @@ const MAX_COUNTER_SETS: usize = 8;
 const MAX_COUNTERS: usize = 32;
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
 
+const GATED: [GatedFields; 6] = [
+    GatedFields::new(&[Feature::DraDeviceTaints], &["spec/devices/*/taints"]),
+    GatedFields::new(
+        &[Feature::DraPartitionableDevices],
+        &[
+            "spec/sharedCounters",
+            "spec/perDeviceNodeSelection",
+            "spec/devices/*/consumesCounters",
+            "spec/devices/*/nodeName",
+            "spec/devices/*/nodeSelector",
+            "spec/devices/*/allNodes",
+        ],
+    ),
+    GatedFields::new(
+        &[
+            Feature::DraDeviceBindingConditions,
+            Feature::DraResourceClaimDeviceStatus,
+        ],
+        &[
+            "spec/devices/*/bindingConditions",
+            "spec/devices/*/bindingFailureConditions",
+            "spec/devices/*/bindsToNode",
+        ],
+    ),
+    GatedFields::new(
+        &[Feature::DraConsumableCapacity],
+        &[
+            "spec/devices/*/allowMultipleAllocations",
+            "spec/devices/*/capacity/*/requestPolicy",
+        ],
+    ),
+    GatedFields::new(
+        &[Feature::DraNodeAllocatableResources],
+        &["spec/devices/*/nodeAllocatableResourceMappings"],
+    ),
+    GatedFields::new(
+        &[Feature::DraListTypeAttributes],
+        &[
+            "spec/devices/*/attributes/*/bools",
+            "spec/devices/*/attributes/*/ints",
+            "spec/devices/*/attributes/*/strings",
+            "spec/devices/*/attributes/*/versions",
+        ],
+    ),
+];
+
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
     // Each kubelet watches the slices of its own node.
     let node_name = SelectableField {
@@ -42,7 +89,7 @@ pub(crate) fn kind() -> Kind {
             text_at(slice, "/spec/nodeName").to_owned()
         })
     };
-    let kind = Kind::new("resource.k8s.io", "resourceslices", ResourceSlices).selectable(vec![node_name]);
+    let kind = Kind::new("resource.k8s.io", "resourceslices", ResourceSlices { features }).selectable(vec![node_name]);
     kind.columns(vec![
         columns::name(),
         column("Node", "string", documented(SPEC, "nodeName"), at("/spec/nodeName")),
@@ -53,15 +100,25 @@ pub(crate) fn kind() -> Kind {
     .conversion(GroupVersion::new("resource.k8s.io", "v1beta1"), v1beta1::Slices)
 }
 
-struct ResourceSlices;
+struct ResourceSlices {
+    features: Features,
+}
 
 impl Strategy for ResourceSlices {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
         MetadataChecks::OfChange
     }
 
+    fn default(&self, object: &mut Value) {
+        devices_mut(object).for_each(default_device);
+    }
+
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        gated::drop_disabled(self.features, &GATED, object, old);
+    }
+
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
-        prepare(context, object);
+        date_taints(object, context.now);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -69,7 +126,7 @@ impl Strategy for ResourceSlices {
     }
 
     fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, _old: &Value) {
-        prepare(context, new);
+        date_taints(new, context.now);
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -98,24 +155,14 @@ impl Strategy for ResourceSlices {
     }
 }
 
-/// Takes away what belongs to features that are off, and dates the taints.
-fn prepare(context: &WriteContext, object: &mut Value) {
-    let devices = object.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
-    for device in devices.into_iter().flatten() {
-        remove(device, "nodeAllocatableResourceMappings");
-        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
-        for (_, attribute) in attributes.into_iter().flatten() {
-            ["bools", "ints", "strings", "versions"]
-                .iter()
-                .for_each(|list| remove(attribute, list));
-        }
-        date_taints(device, context.now);
-    }
+fn devices_mut(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
+    devices.into_iter().flatten()
 }
 
-fn date_taints(device: &mut Value, now: Timestamp) {
-    let taints = device.get_mut("taints").and_then(Value::as_array_mut);
-    for taint in taints.into_iter().flatten().filter_map(Value::as_object_mut) {
+fn date_taints(slice: &mut Value, now: Timestamp) {
+    let taints = devices_mut(slice).filter_map(|device| device.get_mut("taints")?.as_array_mut());
+    for taint in taints.flatten().filter_map(Value::as_object_mut) {
         taint
             .entry("timeAdded")
             .or_insert_with(|| time::Time::from(now).to_string().into());

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use trireme_machinery::Features;
 
 use super::{deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices};
 use crate::testing::{Trial, merged, named};
@@ -6,7 +7,7 @@ use crate::testing::{Trial, merged, named};
 const GROUP: &str = "resource.k8s.io";
 
 fn claims() -> Trial {
-    Trial::new(GROUP, "resourceclaims", resourceclaims::kind())
+    Trial::new(GROUP, "resourceclaims", resourceclaims::kind(Features::default()))
 }
 
 fn claim(requests: Value) -> Value {
@@ -156,7 +157,11 @@ fn an_allocation_is_checked_and_stays() {
 
 #[test]
 fn a_template_gives_labels_and_annotations_only() {
-    let trial = Trial::new(GROUP, "resourceclaimtemplates", resourceclaimtemplates::kind());
+    let trial = Trial::new(
+        GROUP,
+        "resourceclaimtemplates",
+        resourceclaimtemplates::kind(Features::default()),
+    );
     let inner = exactly(json!({}))["spec"].clone();
     let body = named(
         "t",
@@ -177,7 +182,7 @@ fn a_template_gives_labels_and_annotations_only() {
 
 #[test]
 fn a_class_is_compiled_again_only_when_it_changes() {
-    let trial = Trial::new(GROUP, "deviceclasses", deviceclasses::kind());
+    let trial = Trial::new(GROUP, "deviceclasses", deviceclasses::kind(Features::default()));
     let class = |spec: Value| named("c", spec);
     trial.expect_errors(&[
         (class(json!({ "extendedResourceName": "ex.com/gpu" })), &[]),
@@ -196,7 +201,7 @@ fn a_class_is_compiled_again_only_when_it_changes() {
 }
 
 fn slices() -> Trial {
-    Trial::new(GROUP, "resourceslices", resourceslices::kind())
+    Trial::new(GROUP, "resourceslices", resourceslices::kind(Features::default()))
 }
 
 fn slice(more: Value) -> Value {

@@ -125,7 +125,7 @@ mod tests {
         let claims = Trial::new(
             "resource.k8s.io",
             "resourceclaims",
-            super::super::resourceclaims::kind(),
+            super::super::resourceclaims::kind(trireme_machinery::Features::default()),
         )
         .in_version("v1beta1", RequestsOfClaims { spec: "/spec" });
         let given = json!({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {"name": "c"},

@@ -184,7 +184,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     fn trial(features: &[Feature]) -> Trial {
-        Trial::new("scheduling.k8s.io", "podgroups", kind(Features::only(features)))
+        Trial::new("scheduling.k8s.io", "podgroups", kind(Features::with(features)))
     }
 
     fn group(more: Value) -> Value {

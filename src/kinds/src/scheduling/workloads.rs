@@ -133,7 +133,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     fn trial(features: &[Feature]) -> Trial {
-        Trial::new("scheduling.k8s.io", "workloads", kind(Features::only(features)))
+        Trial::new("scheduling.k8s.io", "workloads", kind(Features::with(features)))
     }
 
     fn workload(templates: &Value) -> Value {

@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-
+use trireme_machinery::Features;
 use trireme_registry::documents::{Document, Documents, api_versions, storage_version_hash};
 
 use super::{
@@ -49,7 +49,7 @@ fn groups_stand_in_order_of_priority_and_name() {
 fn order_of_the_resources_does_not_matter() {
     let mut reversed = definitions();
     reversed.reverse();
-    let (reversed, documents) = (Documents::new(reversed, schemas()), documents());
+    let (reversed, documents) = (Documents::new(reversed, schemas(Features::default())), documents());
     assert_eq!(reversed.group_list(), documents.group_list());
     assert_eq!(reversed.aggregated_groups(), documents.aggregated_groups());
     assert_eq!(reversed.resource_list("", "v1"), documents.resource_list("", "v1"));
@@ -142,7 +142,7 @@ fn subresources_of_other_groups_say_so() {
 fn custom_resources_come_after_the_built_in_ones() {
     let mut all = definitions();
     all.insert(0, widgets("size"));
-    let documents = Documents::new(all, schemas());
+    let documents = Documents::new(all, schemas(Features::default()));
     let list = value(documents.group_list());
     assert_eq!(names(&list, "/groups", "/name").last(), Some(&"example.com"));
     let discovery = value(documents.aggregated_groups());

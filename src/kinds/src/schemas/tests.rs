@@ -1,7 +1,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
-use trireme_machinery::{GroupResource, GroupVersion};
+use trireme_machinery::{Feature, Features, GroupResource, GroupVersion};
 use trireme_registry::{
     Documents, OpenApiFragment, ResourceDefinition, SchemaSource, ServedVersion, Verb,
     protobuf_fields::{fields, only},
@@ -15,13 +15,16 @@ pub(super) fn definitions() -> Vec<Arc<ResourceDefinition>> {
     let (_dir, settings) = settings();
     let all = builtin::resources(&settings)
         .into_iter()
-        .chain(builtin::virtual_resources(&trireme_schema::ApiSelection::default()));
+        .chain(builtin::virtual_resources(
+            &trireme_schema::ApiSelection::default(),
+            Features::default(),
+        ));
     all.map(Arc::new).collect()
 }
 
 /// The documents of every built-in resource.
 pub(super) fn documents() -> Documents {
-    Documents::new(definitions(), schemas())
+    Documents::new(definitions(), schemas(Features::default()))
 }
 
 fn parsed(documents: &Documents, path: &str) -> Value {
@@ -218,7 +221,7 @@ pub(super) fn widgets(field: &'static str) -> Arc<ResourceDefinition> {
 fn custom_resources_get_documents_beside_the_built_in_ones() {
     let with = |field| {
         let all = definitions().into_iter().chain([widgets(field)]);
-        Documents::new(all.collect(), schemas())
+        Documents::new(all.collect(), schemas(Features::default()))
     };
     let (before, documents, changed) = (self::documents(), with("size"), with("colour"));
     let document = parsed(&documents, "apis/example.com/v1");
@@ -285,6 +288,32 @@ fn fields_list_the_values_that_they_take() {
     assert_eq!(
         kind,
         Some(&json!(["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]))
+    );
+}
+
+#[test]
+fn without_openapi_enums_no_values_are_listed() {
+    let source = |features| {
+        let source = schemas(features);
+        let service = source.component("io.k8s.api.core.v1.ServiceSpec").expect("it is there");
+        (service["properties"]["type"].clone(), source.digest().to_owned())
+    };
+    let (on, digest) = source(Features::default());
+    assert!(
+        on["enum"].is_array()
+            && on["description"]
+                .as_str()
+                .is_some_and(|text| text.contains("enum values"))
+    );
+    let (off, other_digest) = source(Features::without(&[Feature::OpenApiEnums]));
+    assert_eq!(off.get("enum"), None);
+    assert_eq!(
+        off["description"].as_str().map(|text| text.contains("enum values")),
+        Some(false)
+    );
+    assert_ne!(
+        digest, other_digest,
+        "documents that are kept are not mistaken for each other"
     );
 }
 

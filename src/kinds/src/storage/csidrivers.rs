@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     meta,
 };
@@ -10,19 +11,21 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{number, validate_immutable_fields, validate_supported},
     columns::{self, column, documented},
+    gated::{GatedField, drop_disabled_fields},
     kind::Kind,
-    values::{integer_at, is_true_at, items, remove, set_default, struct_mut, text},
+    values::{integer_at, is_true_at, items, set_default, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.storage.v1.CSIDriverSpec";
-const PREVENTS_SCHEDULING: &str = "/spec/preventPodSchedulingIfMissing";
+const PREVENTS_SCHEDULING: &str = "preventPodSchedulingIfMissing";
+const GATED: &[GatedField] = &[(Feature::VolumeLimitScaling, "/spec", PREVENTS_SCHEDULING)];
 const UNSET: &str = "<unset>";
 const MIN_TOKEN_SECONDS: i64 = 10 * 60;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const MIN_UPDATE_SECONDS: i64 = 10;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let flag = |name: &'static str, field: &'static str, pointer: &'static str| {
         column(name, "boolean", documented(SPEC, field), move |object| {
             Value::from(is_true_at(object, pointer))
@@ -40,7 +43,7 @@ pub(crate) fn kind() -> Kind {
         Value::String(text) if text == UNSET => Value::from("<none>"),
         shown => shown,
     };
-    Kind::new("storage.k8s.io", "csidrivers", CsiDrivers).columns(vec![
+    Kind::new("storage.k8s.io", "csidrivers", CsiDrivers { features }).columns(vec![
         columns::name(),
         flag("AttachRequired", "attachRequired", "/spec/attachRequired"),
         flag("PodInfoOnMount", "podInfoOnMount", "/spec/podInfoOnMount"),
@@ -52,12 +55,21 @@ pub(crate) fn kind() -> Kind {
     ])
 }
 
-struct CsiDrivers;
+struct CsiDrivers {
+    features: Features,
+}
 
 impl Strategy for CsiDrivers {
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         set_default(spec, "volumeLifecycleModes", vec!["Persistent"]);
+        if self.features.has(Feature::VolumeLimitScaling) {
+            set_default(spec, PREVENTS_SCHEDULING, false);
+        }
+    }
+
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_fields(self.features, GATED, object, old);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -70,14 +82,7 @@ impl Strategy for CsiDrivers {
         errors
     }
 
-    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        drop_gated(object);
-    }
-
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
-        if old.pointer(PREVENTS_SCHEDULING).is_none() {
-            drop_gated(new);
-        }
         // New drivers have no generation; changes of them are counted all the same.
         if new.get("spec") != old.get("spec") {
             let before = integer_at(old, "/metadata/generation").unwrap_or(0);
@@ -117,13 +122,6 @@ impl Strategy for CsiDrivers {
 
     fn returns_deleted_object(&self) -> bool {
         true
-    }
-}
-
-/// Takes away what belongs to features that are off in Kubernetes 1.36.
-fn drop_gated(object: &mut Value) {
-    if let Some(spec) = object.get_mut("spec") {
-        remove(spec, "preventPodSchedulingIfMissing");
     }
 }
 
@@ -208,9 +206,13 @@ mod tests {
     use super::*;
     use crate::testing::{Trial, named};
 
+    fn trial(features: &[Feature]) -> Trial {
+        Trial::new("storage.k8s.io", "csidrivers", kind(Features::with(features)))
+    }
+
     #[test]
     fn errors() {
-        Trial::new("storage.k8s.io", "csidrivers", kind()).expect_errors(&[
+        trial(&[]).expect_errors(&[
             (named("d", json!({})), &[]),
             (named("d", json!({ "fsGroupPolicy": "Z", "volumeLifecycleModes": ["X"] })), &[
                 r#"spec.fsGroupPolicy: Unsupported value: "Z": supported values: "File", "None", "ReadWriteOnceWithFSType""#,
@@ -225,22 +227,25 @@ mod tests {
 
     #[test]
     fn a_field_of_a_feature_that_is_off_is_dropped_unless_it_was_stored() {
-        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let (off, on) = (trial(&[]), trial(&[Feature::VolumeLimitScaling]));
+        let prevents = |driver: &Value| driver["spec"].get(PREVENTS_SCHEDULING).cloned();
         let asks = json!({ "spec": { "preventPodSchedulingIfMissing": true } });
-        let made = trial.create(named("d", asks["spec"].clone())).expect("a valid driver");
-        assert_eq!(made.pointer(PREVENTS_SCHEDULING), None);
-        let patched = trial.patch(&made, &asks).expect("it may be asked for");
-        assert_eq!(patched.pointer(PREVENTS_SCHEDULING), None);
+        let made = off.create(named("d", asks["spec"].clone())).expect("a valid driver");
+        assert_eq!(prevents(&made), None);
+        let patched = off.patch(&made, &asks).expect("it may be asked for");
+        assert_eq!(prevents(&patched), None);
         assert_eq!(patched.pointer("/metadata/generation"), None, "nothing has changed");
-        let mut old = made;
-        old["spec"]["preventPodSchedulingIfMissing"] = json!(false);
-        let kept = trial.patch(&old, &asks).expect("it may change");
-        assert_eq!(kept.pointer(PREVENTS_SCHEDULING), Some(&json!(true)));
+        let stored = on.create(named("d", json!({}))).expect("a valid driver");
+        assert_eq!(prevents(&stored), Some(json!(false)));
+        for trial in [off, on] {
+            let kept = trial.patch(&stored, &asks).expect("it may change");
+            assert_eq!(prevents(&kept), Some(json!(true)));
+        }
     }
 
     #[test]
     fn changes_are_counted() {
-        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let trial = trial(&[]);
         let driver = trial.create(named("d", json!({}))).expect("a valid driver");
         assert_eq!(driver.pointer("/metadata/generation"), None);
         let changed = trial.patch(&driver, &json!({ "spec": { "requiresRepublish": true } }));
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn volumes_are_persistent_unless_said_otherwise() {
-        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let trial = trial(&[]);
         let driver = trial.create(named("d", json!({}))).expect("a valid driver");
         assert_eq!(driver["spec"]["volumeLifecycleModes"], json!(["Persistent"]));
         trial.expect_patch_errors(

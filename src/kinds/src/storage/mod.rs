@@ -7,11 +7,14 @@ pub(crate) mod storageclasses;
 pub(crate) mod volumeattachments;
 pub(crate) mod volumeattributesclasses;
 
+use trireme_machinery::Features;
+
 use crate::kind::Kind;
+
 /// The group's kinds as they declare themselves.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds(features: Features) -> Vec<Kind> {
     vec![
-        csidrivers::kind(),
+        csidrivers::kind(features),
         csinodes::kind(),
         csistoragecapacities::kind(),
         storageclasses::kind(),

@@ -96,6 +96,11 @@ const NO_FIELDS: &[(&str, &[&str], &str)] = &[
         "options of the URL, whose type is not in the table",
     ),
     (
+        "core/pods/container_statuses.rs",
+        &["volumeStatus.imageVolumeStatus.imageRef"],
+        "upstream's message names the field so",
+    ),
+    (
         "core/pods/status.rs",
         &["Type"],
         "upstream's message names the field so",

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Feature, Features, Reason};
 
 use super::{ListQuery, get_freshness};
 use crate::{
@@ -38,7 +38,7 @@ fn list(text: &'static str) -> Result<(Freshness, usize), ApiError> {
 
 fn start(text: &'static str) -> WatchStart {
     query(text)
-        .watch(&configmaps(), 0)
+        .watch(Features::default(), &configmaps(), 0)
         .expect("the options are sound")
         .start
 }
@@ -122,6 +122,24 @@ fn lists_that_the_reference_calls_invalid() {
     }
 }
 
+/// As kube-apiserver answers with `--feature-gates=WatchList=false`.
+#[test]
+fn without_watch_list_no_watch_asks_for_the_state() {
+    let off = Features::without(&[Feature::WatchList]);
+    let watch = |text| query(text).watch(off, &configmaps(), 0);
+    let refused = watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").expect_err("it asks");
+    assert_eq!(
+        invalid(refused),
+        "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+    );
+    let options = watch("").expect("it is sound");
+    assert!(
+        matches!(options.start, WatchStart::State(_)),
+        "it begins with the state all the same"
+    );
+    assert!(!options.initial_events_end, "whose end nothing marks");
+}
+
 #[test]
 fn watches_that_the_reference_calls_invalid() {
     let forbidden = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
@@ -140,7 +158,7 @@ fn watches_that_the_reference_calls_invalid() {
         ("resourceVersionMatch=NotOlderThan&resourceVersion=1", forbidden),
     ];
     for (text, expected) in cases {
-        let result = query(text).watch(&configmaps(), 0).map(|_| ());
+        let result = query(text).watch(Features::default(), &configmaps(), 0).map(|_| ());
         assert_eq!(result.map_err(invalid), Err(expected.to_owned()), "{text}");
     }
 }
@@ -230,7 +248,11 @@ fn booleans_and_times_as_go_reads_them() {
     ] {
         assert_eq!(query(text).is_watch(), expected, "{text}");
     }
-    let watch = |text| query(text).watch(&configmaps(), 0).expect("the options are sound");
+    let watch = |text| {
+        query(text)
+            .watch(Features::default(), &configmaps(), 0)
+            .expect("the options are sound")
+    };
     let bookmarks = watch("allowWatchBookmarks=maybe&timeoutSeconds=9");
     assert!(bookmarks.bookmarks && bookmarks.initial_events_end);
     assert_eq!(bookmarks.timeout, Some(Duration::from_secs(9)));

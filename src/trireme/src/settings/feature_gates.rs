@@ -7,13 +7,6 @@ use trireme_schema::{FeatureGate, GateStage, feature_gates};
 
 use super::values::list;
 
-/// The gates of the front door that are obeyed; those of kinds and plugins are [`Feature::ALL`].
-const OBEYED: [&str; 4] = [UNSAFE_DELETION, CONNECT_NEEDS_CREATE, FLAGZ, STATUSZ];
-const UNSAFE_DELETION: &str = "AllowUnsafeMalformedObjectDeletion";
-const CONNECT_NEEDS_CREATE: &str = "AuthorizePodWebsocketUpgradeCreatePermission";
-const FLAGZ: &str = "ComponentFlagz";
-const STATUSZ: &str = "ComponentStatusz";
-
 /// The gates that switch all of a stage that is not switched by name.
 const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta", GateStage::Beta)];
 
@@ -81,27 +74,7 @@ impl FeatureGates {
             .unwrap_or(gate.default)
     }
 
-    /// Stored values that cannot be read may be deleted on purpose.
-    pub(crate) fn unsafe_malformed_object_deletion(&self) -> bool {
-        self.is_on(UNSAFE_DELETION)
-    }
-
-    /// A connection to a pod needs the permission to create it, also when it begins with a GET.
-    pub(crate) fn connect_needs_create(&self) -> bool {
-        self.is_on(CONNECT_NEEDS_CREATE)
-    }
-
-    /// `/flagz` is served.
-    pub(crate) fn flagz(&self) -> bool {
-        self.is_on(FLAGZ)
-    }
-
-    /// `/statusz` is served.
-    pub(crate) fn statusz(&self) -> bool {
-        self.is_on(STATUSZ)
-    }
-
-    /// The features that kinds, plugins and rights depend on.
+    /// The features that something here depends on.
     pub(crate) fn features(&self) -> Features {
         Features::of_gates(|name| self.is_on(name))
     }
@@ -126,7 +99,7 @@ impl FeatureGates {
 
     /// The features that were switched away from their defaults although nothing here depends on them.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
-        let is_obeyed = |name: &str| OBEYED.contains(&name) || Feature::ALL.iter().any(|(_, gate)| *gate == name);
+        let is_obeyed = |name: &str| Feature::ALL.iter().any(|(_, gate, _)| *gate == name);
         let switched = feature_gates().iter().filter(|gate| self.state(gate) != gate.default);
         switched.map(|gate| gate.name).filter(|name| !is_obeyed(name)).collect()
     }
@@ -162,15 +135,16 @@ mod tests {
 
     #[test]
     fn the_last_word_on_a_feature_counts_and_names_win_over_stages() {
-        assert!(!gates("").unsafe_malformed_object_deletion());
-        assert!(gates("AllowUnsafeMalformedObjectDeletion=true").unsafe_malformed_object_deletion());
-        assert!(gates("AllAlpha=true").unsafe_malformed_object_deletion());
-        let named = "AllowUnsafeMalformedObjectDeletion=false,AllAlpha=true";
-        assert!(!gates(named).unsafe_malformed_object_deletion());
+        let has = |text: &str, feature| gates(text).features().has(feature);
+        let deletion = Feature::AllowUnsafeMalformedObjectDeletion;
+        assert!(!has("", deletion));
+        assert!(has("AllowUnsafeMalformedObjectDeletion=true", deletion));
+        assert!(has("AllAlpha=true", deletion));
+        assert!(!has("AllowUnsafeMalformedObjectDeletion=false,AllAlpha=true", deletion));
         let twice = "AllowUnsafeMalformedObjectDeletion=true,AllowUnsafeMalformedObjectDeletion=F";
-        assert!(!gates(twice).unsafe_malformed_object_deletion());
-        assert!(gates("").flagz() && !gates("ComponentFlagz=false").flagz());
-        assert!(!gates("AllBeta=false").statusz());
+        assert!(!has(twice, deletion));
+        assert!(has("", Feature::ComponentFlagz) && !has("ComponentFlagz=false", Feature::ComponentFlagz));
+        assert!(!has("AllBeta=false", Feature::ComponentStatusz));
     }
 
     #[test]
@@ -210,12 +184,12 @@ mod tests {
 
     #[test]
     fn every_feature_has_a_gate_and_every_kind_behind_a_gate_a_feature() {
-        for (_, gate) in Feature::ALL {
-            assert!(find(gate).is_some(), "{gate}");
+        for (_, gate, by_default) in Feature::ALL {
+            assert_eq!(find(gate).map(|known| known.default), Some(*by_default), "{gate}");
         }
         let versions = trireme_schema::resources().iter().flat_map(|row| &row.versions);
         for gate in versions.filter_map(|version| version.gate.as_deref()) {
-            assert!(Feature::ALL.iter().any(|(_, of)| *of == gate), "{gate}");
+            assert!(Feature::ALL.iter().any(|(_, of, _)| *of == gate), "{gate}");
         }
         assert!(gates("GenericWorkload=true").features().has(Feature::GenericWorkload));
     }
@@ -224,7 +198,8 @@ mod tests {
     fn what_has_no_effect_is_named() {
         assert_eq!(gates("WatchList=true,ComponentFlagz=false").without_effect(), [""; 0]);
         assert_eq!(gates("GenericWorkload=true").without_effect(), [""; 0]);
-        assert_eq!(gates("WatchList=false").without_effect(), ["WatchList"]);
+        assert_eq!(gates("WatchList=false").without_effect(), [""; 0]);
+        assert_eq!(gates("EventedPLEG=true").without_effect(), ["EventedPLEG"]);
         assert_eq!(gates("NoSuchGate=true,AllBeta=true").unknown(), ["NoSuchGate"]);
     }
 }

@@ -6,6 +6,7 @@ mod stream;
 mod text;
 
 use actix_web::{HttpResponse, web};
+use trireme_machinery::Feature;
 use trireme_registry::{
     ConnectAnswer, ConnectRequest,
     subresource::{Destination, Passing, SubresourceRole},
@@ -17,7 +18,12 @@ use crate::{filters::authorization, metrics, request_info::RequestInfo, respond:
 /// Finds the backend that the request is for, once it is admitted, and passes the request on.
 pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
     let registry = &call.route.registry;
-    if call.api.connect_needs_create && needs_create(call, name) {
+    if call
+        .api
+        .features
+        .has(Feature::AuthorizePodWebsocketUpgradeCreatePermission)
+        && needs_create(call, name)
+    {
         authorization::authorize_connection(&*call.api.authorizer, &call.exchange).await?;
     }
     let ConnectAnswer { destination, warnings } = registry.connect(request(call, name)).await?;

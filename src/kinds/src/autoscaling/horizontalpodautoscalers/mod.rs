@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
-    GroupVersion,
+    Feature, Features, GroupVersion,
     field::{ErrorList, Path},
 };
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
@@ -12,7 +12,7 @@ use crate::{
     checks::validate_nonnegative_fields,
     columns::{self, column, documented},
     kind::Kind,
-    values::{integer_at, items, keep_field, struct_mut, text, text_at},
+    values::{at, integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
 mod metrics;
@@ -26,7 +26,7 @@ const STATUS: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus";
 const SHOWN_METRICS: usize = 2;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let reference = |object: &Value| {
         let part = |name: &str| text_at(object, &format!("/spec/scaleTargetRef/{name}")).to_owned();
         Value::from(format!("{}/{}", part("kind"), part("name")))
@@ -35,7 +35,7 @@ pub(crate) fn kind() -> Kind {
         Some(min) => Value::from(min.to_string()),
         None => Value::from("<unset>"),
     };
-    Kind::new("autoscaling", "horizontalpodautoscalers", Autoscalers)
+    Kind::new("autoscaling", "horizontalpodautoscalers", Autoscalers { features })
         .columns(vec![
             columns::name(),
             column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),
@@ -106,7 +106,13 @@ fn target(spec: &Value, status: &Value) -> String {
     }
 }
 
-struct Autoscalers;
+/// The rules of both directions, which may have tolerances.
+const SCALING_RULES: [&str; 2] = ["/spec/behavior/scaleDown", "/spec/behavior/scaleUp"];
+const TOLERANCE: &str = "tolerance";
+
+struct Autoscalers {
+    features: Features,
+}
 
 impl Strategy for Autoscalers {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
@@ -134,6 +140,12 @@ impl Strategy for Autoscalers {
         }
     }
 
+    fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
+        if !self.features.has(Feature::HpaConfigurableTolerance) && !old.is_some_and(has_tolerance) {
+            drop_tolerances(object);
+        }
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "currentMetrics": null, "desiredReplicas": 0 });
     }
@@ -141,6 +153,7 @@ impl Strategy for Autoscalers {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validation::validate_horizontal_pod_autoscaler_spec(
+            self.features,
             object.get("spec").unwrap_or(&Value::Null),
             None,
             &mut errors,
@@ -155,6 +168,7 @@ impl Strategy for Autoscalers {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validation::validate_horizontal_pod_autoscaler_spec(
+            self.features,
             new.get("spec").unwrap_or(&Value::Null),
             old.get("spec"),
             &mut errors,
@@ -175,13 +189,27 @@ impl Strategy for Autoscalers {
     }
 }
 
+/// Returns true if the rules of either direction have a tolerance.
+fn has_tolerance(object: &Value) -> bool {
+    let mut rules = SCALING_RULES.iter().filter_map(|rules| at(object, rules));
+    rules.any(|rules| rules.get(TOLERANCE).is_some())
+}
+
+fn drop_tolerances(object: &mut Value) {
+    for rules in SCALING_RULES {
+        if let Some(rules) = object.pointer_mut(rules) {
+            remove(rules, TOLERANCE);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Trial, merged, named};
 
     fn trial() -> Trial {
-        Trial::new("autoscaling", "horizontalpodautoscalers", kind())
+        Trial::new("autoscaling", "horizontalpodautoscalers", kind(Features::default()))
     }
 
     fn autoscaler(patch: &Value) -> Value {
@@ -245,6 +273,45 @@ mod tests {
             ),
         ];
         trial().expect_errors(&cases.map(|(patch, errors)| (autoscaler(&patch), errors)));
+    }
+
+    #[test]
+    fn tolerances_are_dropped_unless_one_was_stored() {
+        let features = Features::without(&[Feature::HpaConfigurableTolerance]);
+        let off = Trial::new("autoscaling", "horizontalpodautoscalers", kind(features));
+        let asked = autoscaler(&json!({ "behavior": { "scaleUp": { "tolerance": "10m" } } }));
+        let dropped = off.create(asked.clone()).expect("the autoscaler is valid");
+        assert!(!has_tolerance(&dropped));
+        let stored = trial().create(asked).expect("the autoscaler is valid");
+        assert_eq!(stored["spec"]["behavior"]["scaleUp"]["tolerance"], "10m");
+        let patch = json!({ "spec": { "behavior": { "scaleDown": { "tolerance": "20m" } } } });
+        let kept = off.patch(&stored, &patch).expect("the autoscaler is valid");
+        assert_eq!(kept["spec"]["behavior"]["scaleDown"]["tolerance"], "20m");
+        assert!(!has_tolerance(
+            &off.patch(&dropped, &patch).expect("the autoscaler is valid")
+        ));
+    }
+
+    #[test]
+    fn there_may_be_no_replica_where_the_feature_is_on_or_where_there_was_none_before() {
+        let metric = json!({
+            "type": "External",
+            "external": { "metric": { "name": "q" }, "target": { "type": "AverageValue", "averageValue": "1" } },
+        });
+        let body = |min: i64| autoscaler(&json!({ "minReplicas": min, "metrics": [metric] }));
+        let on = Trial::new(
+            "autoscaling",
+            "horizontalpodautoscalers",
+            kind(Features::with(&[Feature::HpaScaleToZero])),
+        );
+        let too_few = "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1";
+        trial().expect_errors(&[(body(0), &[too_few])]);
+        let negative = "spec.minReplicas: Invalid value: -1: must be greater than or equal to 0";
+        on.expect_errors(&[(body(0), &[]), (body(-1), &[negative])]);
+        let [none, one] = [0, 1].map(|min| on.create(body(min)).expect("the autoscaler is valid"));
+        assert!(trial().update(&none, body(0)).is_ok(), "it may stay");
+        assert_eq!(trial().update(&one, body(0)), Err(vec![too_few.to_owned()]));
+        assert!(on.update(&one, body(0)).is_ok());
     }
 
     #[test]

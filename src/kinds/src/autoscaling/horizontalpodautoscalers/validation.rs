@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
-    GroupVersion,
+    Feature, Features, GroupVersion,
     field::{Error, ErrorList, Path},
     names::path_segment_name,
 };
@@ -19,15 +19,18 @@ const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 
 /// Validates a spec; `old` is there on update, and what is wrong in it already may stay.
 /// Upstream: `validateHorizontalPodAutoscalerSpec`.
-pub(super) fn validate_horizontal_pod_autoscaler_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+pub(super) fn validate_horizontal_pod_autoscaler_spec(
+    features: Features,
+    spec: &Value,
+    old: Option<&Value>,
+    errors: &mut ErrorList,
+) {
     let path = Path::new("spec");
     let min = number(spec, "minReplicas");
     let max = number(spec, "maxReplicas").unwrap_or(0);
-    let floor = if old.is_some_and(|old| number(old, "minReplicas") == Some(0)) {
-        0
-    } else {
-        1
-    };
+    let was_zero = old.is_some_and(|old| number(old, "minReplicas") == Some(0));
+    let may_be_zero = features.has(Feature::HpaScaleToZero) || was_zero;
+    let floor = i64::from(!may_be_zero);
     if let Some(min) = min.filter(|min| *min < floor) {
         let detail = format!("must be greater than or equal to {floor}");
         errors.push(Error::invalid(&path.child("minReplicas"), &min.into(), &detail));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    GroupVersionKind,
+    Feature, GroupVersionKind,
     field::{Error, ErrorList, Path},
     names,
     selector::compile_label_selector,
@@ -29,6 +29,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use spec::MutablePods;
 pub(crate) use spec::{validate_job_template_spec, warnings};
 
 const SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
@@ -177,14 +178,8 @@ impl Strategy for Jobs {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let old_label = |name: &str| template_label(old, name).is_some();
         let prefixed = old_label(NAME_LABELS[1]) && old_label(UID_LABELS[1]);
-        let suspended = is_true_at(old, "/spec/suspend");
-        let never_started = old.pointer("/status/startTime").is_none();
-        let was_stopped = old
-            .get("status")
-            .is_some_and(|status| status::is_true(status, "Suspended"));
-        let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and reports both.
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template/spec"));
+        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
         let mut errors = ErrorList::new();
         validate_job(capabilities, new, prefixed, &mut errors);
         spec::validate_job_spec(
@@ -193,7 +188,7 @@ impl Strategy for Jobs {
             &Path::new("spec"),
             &mut errors,
         );
-        spec::validate_job_spec_update(new, old, suspended && idle, &mut errors);
+        spec::validate_job_spec_update(new, old, self.mutable_pods(old), &mut errors);
         errors
     }
 
@@ -228,6 +223,28 @@ impl Strategy for Jobs {
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
              them or set propagationPolicy=Orphan to suppress this warning",
         )
+    }
+}
+
+impl Jobs {
+    /// The parts of a job's template that an update of it may change (`validationOptionsForJob`).
+    fn mutable_pods(&self, old: &Value) -> MutablePods {
+        let has = |feature| self.capabilities.features.has(feature);
+        let suspended = is_true_at(old, "/spec/suspend");
+        let never_started = old.pointer("/status/startTime").is_none();
+        let was_stopped = old
+            .get("status")
+            .is_some_and(|status| status::is_true(status, "Suspended"));
+        let is_idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
+        MutablePods {
+            resources: suspended && is_idle && has(Feature::MutablePodResourcesForSuspendedJobs),
+            scheduling: suspended
+                && if has(Feature::MutableSchedulingDirectivesForSuspendedJobs) {
+                    is_idle
+                } else {
+                    never_started
+                },
+        }
     }
 }
 

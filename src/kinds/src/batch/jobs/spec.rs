@@ -179,7 +179,7 @@ fn validate_restart_policy(spec: &Value, template: &Value, path: &Path<'_>, erro
 }
 
 /// Validates a change (`ValidateJobSpecUpdate`, without the errors of the new spec).
-pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_open: bool, errors: &mut ErrorList) {
+pub(super) fn validate_job_spec_update(new: &Value, old: &Value, mutable: MutablePods, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let (spec, old_spec) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
@@ -194,13 +194,7 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_o
     push(errors, "selector", &shown_selector);
     let template = spec.get("template").unwrap_or(&none);
     let old_template = old_spec.get("template").unwrap_or(&none);
-    if scheduling_is_open {
-        validate_pod_template_update(template, old_template, &path.child("template.spec"), errors);
-    } else {
-        push(errors, "template", &|template| {
-            layout::compact("PodTemplateSpec", template)
-        });
-    }
+    validate_pod_template_update(template, old_template, mutable, &path.child("template"), errors);
     push(errors, "completionMode", &Value::to_string);
     push(errors, "podFailurePolicy", &|policy| {
         structs::compact(Some(policy), PrintedShape::Pointer(FAILURE_POLICY))
@@ -212,13 +206,35 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_o
     });
 }
 
-/// Of the pods of a suspended job only what [`opened`] says may change; of their metadata all that is said may.
-/// Upstream: `ValidatePodTemplateUpdate`.
-fn validate_pod_template_update(template: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let reference = opened(old, template);
-    if template.get("spec") != reference.get("spec") {
+/// The parts of a suspended job's template that may change.
+#[derive(Clone, Copy)]
+pub(super) struct MutablePods {
+    /// The resources of containers, and with them all of the template's metadata.
+    pub(super) resources: bool,
+    /// The pods' scheduling, and the template's labels and annotations.
+    pub(super) scheduling: bool,
+}
+
+/// Of a template only what is mutable may change (`validatePodTemplateUpdate`).
+fn validate_pod_template_update(
+    template: &Value,
+    old: &Value,
+    mutable: MutablePods,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    if template == old {
+        return;
+    }
+    let reference = with_mutable_parts(old, template, mutable);
+    if !mutable.resources {
+        if *template != reference {
+            let shown = layout::compact("PodTemplateSpec", template);
+            errors.push(Error::invalid_shown(path, shown, "field is immutable"));
+        }
+    } else if template.get("spec") != reference.get("spec") {
         let shown = layout::compact("PodSpec", template.get("spec").unwrap_or(&Value::Null));
-        errors.push(Error::invalid_shown(path, shown, "field is immutable"));
+        errors.push(Error::invalid_shown(&path.child("spec"), shown, "field is immutable"));
     }
 }
 
@@ -241,24 +257,52 @@ fn validate_completions(spec: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The old template with the pods' spec having all that a suspended job may still change as it is in the new one.
-fn opened(old: &Value, new: &Value) -> Value {
+/// The old template with all that is mutable as it is in the new one.
+fn with_mutable_parts(old: &Value, new: &Value, mutable: MutablePods) -> Value {
     let mut opened = old.clone();
+    if mutable.scheduling {
+        open_metadata(&mut opened, new);
+    }
     let none = Value::Null;
     let (Some(pod), from) = (opened.get_mut("spec"), new.get("spec").unwrap_or(&none)) else {
         return opened;
     };
-    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        keep_field(pod, from, field);
+    if mutable.scheduling {
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+            keep_field(pod, from, field);
+        }
+        open_affinity(pod, from);
     }
-    open_affinity(pod, from);
+    if mutable.resources {
+        open_resources(pod, from);
+    }
+    opened
+}
+
+/// Labels and annotations may change.
+fn open_metadata(template: &mut Value, from: &Value) {
+    let none = Value::Null;
+    let wanted = from.get("metadata");
+    let metadata = struct_mut(template, "metadata");
+    for field in ["labels", "annotations"] {
+        match wanted.unwrap_or(&none).get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    if metadata.is_empty() && wanted.is_none() {
+        remove(template, "metadata");
+    }
+}
+
+/// Resources of the containers of both specs may change.
+fn open_resources(pod: &mut Value, from: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for (container, from) in containers.zip(items(from, list)) {
             keep_field(container, from, "resources");
         }
     }
-    opened
 }
 
 /// Node affinity may change; an affinity of nothing else may come and go.

@@ -1,9 +1,13 @@
 //! Tests of the defaults and the validation of jobs.
 
 use serde_json::{Value, json};
+use trireme_machinery::{Feature, Features};
 
 use super::kind;
-use crate::testing::{Trial, merged, named};
+use crate::{
+    pod_template::Capabilities,
+    testing::{Trial, merged, named},
+};
 
 fn trial() -> Trial {
     Trial::new("batch", "jobs", kind(Default::default()))
@@ -161,6 +165,68 @@ fn immutable_fields_are_reported_at_the_pods_or_at_the_template() {
     );
     assert_eq!(place(&old, selector.clone()), Vec::<String>::new());
     assert_eq!(place(&busy, selector), ["spec.template"]);
+}
+
+/// The places of the errors of a patch of a suspended job's template.
+fn places_of_errors(without: &[Feature], status: Value, template: Value) -> Vec<String> {
+    let features = Features::without(without);
+    let capabilities = Capabilities {
+        features,
+        ..Capabilities::default()
+    };
+    let trial = Trial::new("batch", "jobs", kind(capabilities));
+    let mut old = trial
+        .create(job(&json!({ "suspend": true })))
+        .expect("the job is valid");
+    old["status"] = status;
+    let patch = json!({ "spec": { "template": template } });
+    let errors = trial.patch(&old, &patch).err().unwrap_or_default();
+    let places = errors.iter().filter_map(|error| error.split(':').next());
+    places.map(str::to_owned).collect()
+}
+
+#[test]
+fn scheduling_of_jobs_that_were_stopped_changes_with_its_feature_only() {
+    let without = &[Feature::MutableSchedulingDirectivesForSuspendedJobs];
+    let never = json!({});
+    let stopped = json!({
+        "startTime": "2024-01-01T00:00:00Z",
+        "conditions": [{ "type": "Suspended", "status": "True" }],
+    });
+    let patch = json!({ "spec": { "nodeSelector": { "a": "b" } } });
+    let none = Vec::<String>::new();
+    assert_eq!(places_of_errors(&[], stopped.clone(), patch.clone()), none);
+    assert_eq!(
+        places_of_errors(without, stopped, patch.clone()),
+        ["spec.template.spec"]
+    );
+    assert_eq!(places_of_errors(without, never, patch.clone()), none);
+    let ending = json!({ "active": 1 });
+    assert_eq!(places_of_errors(&[], ending.clone(), patch.clone()), ["spec.template"]);
+    assert_eq!(places_of_errors(without, ending, patch), none, "it has not started");
+}
+
+#[test]
+fn resources_of_suspended_jobs_change_with_their_feature_only() {
+    let container = json!({ "name": "c", "image": "img:1", "resources": { "requests": { "cpu": "1" } } });
+    let resources = json!({ "spec": { "containers": [container] } });
+    let without = &[Feature::MutablePodResourcesForSuspendedJobs];
+    assert_eq!(
+        places_of_errors(&[], json!({}), resources.clone()),
+        Vec::<String>::new()
+    );
+    assert_eq!(places_of_errors(without, json!({}), resources), ["spec.template"]);
+    let annotations = json!({ "metadata": { "annotations": { "a": "b" } } });
+    assert_eq!(
+        places_of_errors(without, json!({}), annotations.clone()),
+        Vec::<String>::new()
+    );
+    let neither = &[
+        Feature::MutablePodResourcesForSuspendedJobs,
+        Feature::MutableSchedulingDirectivesForSuspendedJobs,
+    ];
+    let started = json!({ "startTime": "2024-01-01T00:00:00Z" });
+    assert_eq!(places_of_errors(neither, started, annotations), ["spec.template"]);
 }
 
 #[test]

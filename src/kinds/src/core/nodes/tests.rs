@@ -1,9 +1,17 @@
 //! Tests of the defaults and the validation of nodes.
 
 use serde_json::{Value, json};
+use trireme_machinery::{Feature, Features};
 use trireme_registry::Strategy as _;
 
 use super::{Nodes, drop_config, kernel, kind, readiness, roles, validation};
+use crate::testing::Trial;
+
+fn nodes() -> Nodes {
+    Nodes {
+        features: Features::default(),
+    }
+}
 
 fn texts(errors: &[trireme_machinery::field::Error]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
@@ -30,7 +38,7 @@ fn defaults_join_what_belongs_together() {
         ),
     ] {
         let mut object = given.clone();
-        Nodes.default(&mut object);
+        nodes().default(&mut object);
         assert_eq!(object, want, "{given}");
     }
     let mut object = json!({"spec": {"configSource": {}}, "status": {"config": {}}});
@@ -96,7 +104,11 @@ fn invalid_nodes_are_refused() {
         ),
     ];
     for (node, want) in cases {
-        assert_eq!(texts(&validation::validate_node(&node)), want, "{node}");
+        assert_eq!(
+            texts(&validation::validate_node(Features::default(), &node)),
+            want,
+            "{node}"
+        );
     }
 }
 
@@ -132,7 +144,7 @@ fn cells_and_selectors() {
     assert_eq!(readiness(&node), "NotReady,SchedulingDisabled");
     assert_eq!(kernel(&node), "6.1.0 (arm64)");
     assert_eq!(readiness(&json!({})), "Unknown");
-    let kind = kind();
+    let kind = kind(Features::default());
     let field = kind.selectable.first().expect("one field");
     assert_eq!([&node, &json!({})].map(|node| (field.read)(node)), ["true", "false"]);
 }
@@ -141,11 +153,41 @@ fn cells_and_selectors() {
 fn what_is_no_longer_read_is_warned_of() {
     let node = json!({"spec": {"externalID": "e", "podCIDRs": ["10.0.0.0/24", "FD00::/64"]}});
     assert_eq!(
-        Nodes.warnings(&node, None),
+        nodes().warnings(&node, None),
         [
             "spec.externalID: this field is deprecated, and is unused by Kubernetes",
             "spec.podCIDRs[1]: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")",
         ]
     );
-    assert!(Nodes.status_warnings(&node).is_empty());
+    assert!(nodes().status_warnings(&node).is_empty());
+}
+
+#[test]
+fn features_are_declared_by_the_status_whatever_is_off() {
+    let declared = json!({ "declaredFeatures": ["A"] });
+    let body = json!({ "metadata": { "name": "n" }, "status": declared });
+    for (features, created) in [
+        (Features::default(), json!(["A"])),
+        (Features::without(&[Feature::NodeDeclaredFeatures]), Value::Null),
+    ] {
+        let trial = Trial::new("", "nodes", kind(features));
+        let made = trial.create(body.clone()).expect("a valid node");
+        assert_eq!(made["status"]["declaredFeatures"], created);
+        let written = trial.status(&made, declared.clone()).expect("a valid status");
+        assert_eq!(written["status"]["declaredFeatures"], json!(["A"]));
+        let patch = json!({ "metadata": { "labels": { "a": "b" } } });
+        let kept = trial.patch(&written, &patch).expect("a valid node");
+        assert_eq!(kept["status"]["declaredFeatures"], json!(["A"]));
+    }
+}
+
+#[test]
+fn ranges_in_odd_forms_may_stay_where_they_are_not_held_against_the_strict_rules() {
+    let node = |range: &str| json!({ "metadata": { "name": "n" }, "spec": { "podCIDRs": [range] } });
+    let strict = Trial::new("", "nodes", kind(Features::default()));
+    let error = r#"spec.podCIDRs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length"#;
+    strict.expect_errors(&[(node("10.0.0.1/24"), &[error])]);
+    let features = Features::without(&[Feature::StrictIpCidrValidation]);
+    let lenient = Trial::new("", "nodes", kind(features));
+    lenient.expect_errors(&[(node("10.0.0.1/24"), &[]), (node("10.00.0.0/24"), &[])]);
 }

@@ -4,12 +4,14 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, ErrorType, Path},
     go_text::quote,
     json, names,
 };
 
 use crate::{
+    checks::{legacy_cidr, push_invalid},
     resource_names::validate_resource_quantity_value,
     values::{entries, items, text, text_at},
 };
@@ -25,7 +27,7 @@ fn part<'a>(object: &'a Value, name: &str) -> &'a Value {
 }
 
 /// All errors of a node beyond its metadata.
-pub(super) fn validate_node(node: &Value) -> ErrorList {
+pub(super) fn validate_node(features: Features, node: &Value) -> ErrorList {
     let mut errors = validate_node_specific_annotations(node);
     errors.extend(validate_node_taints(
         items(part(node, "spec"), "taints"),
@@ -39,7 +41,7 @@ pub(super) fn validate_node(node: &Value) -> ErrorList {
         errors.push(Error::invalid(&path, &swap.into(), "must be greater than zero"));
     }
     errors.extend(validate_node_declared_features(node));
-    validate_pod_cidrs(node, &mut errors);
+    validate_pod_cidrs(features, node, &mut errors);
     errors
 }
 
@@ -221,16 +223,12 @@ fn validate_node_declared_feature_name(name: &str) -> Option<String> {
     })
 }
 
-fn validate_pod_cidrs(node: &Value, errors: &mut ErrorList) {
+fn validate_pod_cidrs(features: Features, node: &Value, errors: &mut ErrorList) {
     let ranges = items(part(node, "spec"), "podCIDRs");
     let path = Path::new("spec.podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
         let range = range.as_str().unwrap_or_default();
-        errors.extend(
-            names::cidr(range)
-                .iter()
-                .map(|why| Error::invalid_str(&path.index(index), range, why)),
-        );
+        push_invalid(&path.index(index), range, legacy_cidr(features, range, &[]), errors);
     }
     if ranges.len() < 2 {
         return;

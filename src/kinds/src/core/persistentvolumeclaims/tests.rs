@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{Trial, merged, named};
 
 fn trial() -> Trial {
-    Trial::new("", "persistentvolumeclaims", kind())
+    Trial::new("", "persistentvolumeclaims", kind(Features::default()))
 }
 
 fn claim(more: Value) -> Value {
@@ -52,6 +52,29 @@ fn a_data_source_is_shown_in_both_forms() {
         .create(claim(json!({ "dataSource": { "kind": "Pod", "name": "a" } })))
         .expect("a valid claim");
     assert_eq!(odd["spec"].get("dataSource"), None);
+}
+
+#[test]
+fn a_data_source_of_another_namespace_is_dropped_unless_it_was_stored() {
+    let source = json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a", "namespace": "other" });
+    let body = claim(json!({ "dataSourceRef": source }));
+    let features = Features::with(&[Feature::CrossNamespaceVolumeDataSource]);
+    let on = Trial::new("", "persistentvolumeclaims", kind(features));
+    let dropped = trial().create(body.clone()).expect("a valid claim");
+    assert_eq!(dropped["spec"].get("dataSourceRef"), None);
+    let stored = on.create(body.clone()).expect("a valid claim");
+    assert_eq!(stored["spec"]["dataSourceRef"], source);
+    assert_eq!(stored["spec"].get("dataSource"), None);
+    let kept = trial().update(&stored, body).expect("it may stay");
+    assert_eq!(kept["spec"]["dataSourceRef"], source);
+    let both = claim(json!({
+        "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" },
+        "dataSourceRef": source,
+    }));
+    on.expect_errors(&[(
+        both,
+        &["spec: Invalid value: {}: may not be specified when dataSourceRef.namespace is specified"],
+    )]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod tests;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     go_text::{
         diff,
@@ -34,7 +35,7 @@ const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 const TRANSITION: &str = "lastPhaseTransitionTime";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(features: Features) -> Kind {
     let capacity = |object: &Value| {
         Value::from(
             object
@@ -48,7 +49,7 @@ pub(crate) fn kind() -> Kind {
         Some(claim) => Value::from(format!("{}/{}", text(claim, "namespace"), text(claim, "name"))),
         None => Value::from(""),
     };
-    Kind::new("", "persistentvolumes", PersistentVolumes).columns(vec![
+    Kind::new("", "persistentvolumes", PersistentVolumes { features }).columns(vec![
         columns::name(),
         column("Capacity", "string", documented(SPEC, "capacity"), capacity),
         column("Access Modes", "string", documented(SPEC, "accessModes"), modes),
@@ -85,7 +86,9 @@ pub(crate) fn kind() -> Kind {
     ])
 }
 
-struct PersistentVolumes;
+struct PersistentVolumes {
+    features: Features,
+}
 
 impl Strategy for PersistentVolumes {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
@@ -124,7 +127,9 @@ impl Strategy for PersistentVolumes {
             old_mode.as_ref(),
             &Path::new("volumeMode"),
         ));
-        validate_pv_node_affinity(new, old, &mut errors);
+        if !self.features.has(Feature::MutablePvNodeAffinity) {
+            validate_pv_node_affinity(new, old, &mut errors);
+        }
         errors
     }
 

@@ -1,12 +1,13 @@
 //! Volumes put to the test.
 
 use serde_json::{Value, json};
+use trireme_machinery::{Feature, Features};
 
 use super::kind;
 use crate::testing::Trial;
 
 fn trial() -> Trial {
-    Trial::new("", "persistentvolumes", kind())
+    Trial::new("", "persistentvolumes", kind(Features::default()))
 }
 
 fn volume(more: Value) -> Value {
@@ -85,6 +86,11 @@ fn labels_of_nodes_may_get_their_new_names() {
     let spec = |key: &str| json!({ "spec": affinity(key) });
     let error = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA";
     trial().expect_patch_errors(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[error])]);
+    let features = Features::with(&[Feature::MutablePvNodeAffinity]);
+    Trial::new("", "persistentvolumes", kind(features)).expect_patch_errors(
+        &old,
+        &[(spec("y"), &[]), (json!({ "spec": { "nodeAffinity": null } }), &[])],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupResource, GroupVersion,
+    ApiError, Feature, Features, GroupResource, GroupVersion,
     field::{Error, ErrorList, Path},
 };
 use trireme_registry::{
@@ -16,7 +16,9 @@ use super::conditions::set_condition;
 use crate::values::{entries, items, struct_mut, text, text_at};
 
 /// POST of a `Binding`.
-pub(super) struct PodBinding;
+pub(super) struct PodBinding {
+    pub(super) features: Features,
+}
 
 impl Create for PodBinding {
     fn name(&self) -> &'static str {
@@ -50,9 +52,10 @@ impl Create for PodBinding {
         Box::pin(async move {
             let binding = call.body.clone();
             let key = call.registry.storage_key(&call.target.namespace, &call.target.name);
+            let features = self.features;
             let rule = move |context: &WriteContext, pod: &mut Value| {
                 check_preconditions(pod, &binding, &key)?;
-                bind(context, pod, &binding)
+                bind(features, context, pod, &binding)
             };
             let change = RuleChange::new(call.target.clone(), RuleStages::CommitOnly, rule);
             call.registry.change(change.with_dry_run(call.dry_run)).await?;
@@ -78,7 +81,7 @@ fn validate_pod_binding(binding: &Value) -> ErrorList {
     errors
 }
 
-fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), ApiError> {
+fn bind(features: Features, context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), ApiError> {
     let name = text_at(pod, "/metadata/name").to_owned();
     let refuse = |why: String| {
         let resource = GroupResource {
@@ -102,8 +105,11 @@ fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), 
     }
     struct_mut(pod, "spec").insert("nodeName".into(), text_at(binding, "/target/name").into());
     // Where it might have gone is of no interest once it is known where it goes.
-    struct_mut(pod, "status").remove("nominatedNodeName");
-    for field in ["annotations", "labels"] {
+    if features.has(Feature::ClearingNominatedNodeNameAfterBinding) {
+        struct_mut(pod, "status").remove("nominatedNodeName");
+    }
+    let gives_labels = features.has(Feature::PodTopologyLabelsAdmission).then_some("labels");
+    for field in ["annotations"].into_iter().chain(gives_labels) {
         let given = binding
             .get("metadata")
             .into_iter()
@@ -147,16 +153,40 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn a_pod_with_a_node_is_nominated_to_none() {
+    fn a_pod_with_a_node_is_nominated_to_none_while_the_feature_is_on() {
         let trial = Trial::new("", "pods", crate::core::pods::kind(Default::default()));
         let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
         let created = trial.create(named("p", spec)).expect("a valid pod");
-        let mut pod = trial
+        let nominated = trial
             .status(&created, json!({ "nominatedNodeName": "m", "phase": "Pending" }))
             .expect("a valid status");
-        assert_eq!(pod["status"]["nominatedNodeName"], "m");
-        bind(&trial.context(), &mut pod, &json!({ "target": { "name": "n" } })).expect("it may be bound");
-        assert_eq!(pod["spec"]["nodeName"], "n");
-        assert_eq!(pod["status"].get("nominatedNodeName"), None);
+        assert_eq!(nominated["status"]["nominatedNodeName"], "m");
+        let bound = |features: Features| {
+            let mut pod = nominated.clone();
+            let target = json!({ "target": { "name": "n" } });
+            bind(features, &trial.context(), &mut pod, &target).expect("it may be bound");
+            assert_eq!(pod["spec"]["nodeName"], "n");
+            pod["status"].get("nominatedNodeName").cloned()
+        };
+        let feature = Feature::ClearingNominatedNodeNameAfterBinding;
+        assert_eq!(bound(Features::default()), None);
+        assert_eq!(bound(Features::without(&[feature])), Some("m".into()));
+    }
+
+    #[test]
+    fn labels_of_a_binding_are_those_of_the_pod_while_the_feature_is_on() {
+        let trial = Trial::new("", "pods", crate::core::pods::kind(Default::default()));
+        let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
+        let created = trial.create(named("p", spec)).expect("a valid pod");
+        let bound = |features: Features| {
+            let mut pod = created.clone();
+            let both = json!({ "annotations": { "a": "1" }, "labels": { "topology.kubernetes.io/zone": "z" } });
+            let binding = json!({ "metadata": both, "target": { "name": "n" } });
+            bind(features, &trial.context(), &mut pod, &binding).expect("it may be bound");
+            assert_eq!(pod["metadata"]["annotations"]["a"], "1");
+            pod.pointer("/metadata/labels/topology.kubernetes.io~1zone").cloned()
+        };
+        assert_eq!(bound(Features::default()), Some("z".into()));
+        assert_eq!(bound(Features::without(&[Feature::PodTopologyLabelsAdmission])), None);
     }
 }

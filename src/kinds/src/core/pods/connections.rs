@@ -4,7 +4,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupKind,
+    ApiError, Feature, Features, GroupKind,
     field::{Error, ErrorList, Path},
     go_text::{parse_int, quote},
     time::Time,
@@ -16,11 +16,18 @@ use trireme_registry::subresource::{
 use super::status::addresses;
 use crate::{
     core::proxy,
+    pod_template::annotations::WHOLE_POD,
     values::{integer_at, items, text, text_at},
 };
 
+/// The streams that logs are asked for by.
+const STREAMS: [&str; 3] = [ALL_STREAMS, "Stderr", "Stdout"];
+const ALL_STREAMS: &str = "All";
+
 /// `/log`: an empty answer as long as the pod has no node.
-pub(super) struct PodLog;
+pub(super) struct PodLog {
+    pub(super) features: Features,
+}
 
 impl Connect for PodLog {
     fn name(&self) -> &'static str {
@@ -33,7 +40,8 @@ impl Connect for PodLog {
 
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
-            check_log_options(call)?;
+            let splits_streams = self.features.has(Feature::PodLogsQuerySplitStreams);
+            check_log_options(call, splits_streams)?;
             let pod = call.object(&call.target.name).await?;
             let container = container(&pod, call.option("container").unwrap_or(""))?;
             let node = text_at(&pod, "/spec/nodeName");
@@ -44,8 +52,8 @@ impl Connect for PodLog {
                 host: BackendHost::Kubelet(node.to_owned()),
                 path: format!("/containerLogs/{}/{container}", path_of(&pod)),
                 passing: Passing::Text {
-                    query: log_query(call),
-                    unverified: flag(call, "insecureSkipTLSVerifyBackend"),
+                    query: log_query(&|name| call.option(name), splits_streams),
+                    unverified: flag(&|name| call.option(name), "insecureSkipTLSVerifyBackend"),
                 },
             }))
         })
@@ -157,30 +165,38 @@ fn path_of(pod: &Value) -> String {
     format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
 }
 
+/// Looks up a parameter of the URL.
+type Parameters<'c, 'a> = &'c dyn Fn(&str) -> Option<&'a str>;
+
 /// Reports whether a parameter is true, as Go's clients write that.
-fn flag(call: &ConnectCall, name: &str) -> bool {
-    call.option(name)
-        .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+fn flag(option: Parameters<'_, '_>, name: &str) -> bool {
+    option(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 /// The parameters that kubelets know, sorted. They are in order: see [`check_log_options`].
-fn log_query(call: &ConnectCall) -> Vec<(String, String)> {
+fn log_query(option: Parameters<'_, '_>, splits_streams: bool) -> Vec<(String, String)> {
     let flags = ["follow", "previous", "timestamps"]
         .into_iter()
-        .filter(|name| flag(call, name));
+        .filter(|name| flag(option, name));
     let flags = flags.map(|name| (name.to_owned(), "true".to_owned()));
     let numbers = ["sinceSeconds", "tailLines", "limitBytes"].into_iter();
-    let numbers = numbers.filter_map(|name| Some((name.to_owned(), parse_int(call.option(name)?).ok()?.to_string())));
-    let since = since_time(call).and_then(|given| Time::parse(given).ok());
+    let numbers = numbers.filter_map(|name| Some((name.to_owned(), parse_int(option(name)?).ok()?.to_string())));
+    let since = since_time(option).and_then(|given| Time::parse(given).ok());
     let since = since.map(|time| ("sinceTime".to_owned(), time.to_string()));
-    let mut query: Vec<_> = flags.chain(numbers).chain(since).collect();
+    let stream = splits_streams.then(|| ("stream".to_owned(), stream(option).to_owned()));
+    let mut query: Vec<_> = flags.chain(numbers).chain(since).chain(stream).collect();
     query.sort();
     query
 }
 
+/// The stream that is asked for: both, unless it is said.
+fn stream<'a>(option: Parameters<'_, 'a>) -> &'a str {
+    option("stream").unwrap_or(ALL_STREAMS)
+}
+
 /// The time since which log lines are asked for, if there is one.
-fn since_time(call: &ConnectCall) -> Option<&str> {
-    call.option("sinceTime").filter(|given| !matches!(*given, "" | "null"))
+fn since_time<'a>(option: Parameters<'_, 'a>) -> Option<&'a str> {
+    option("sinceTime").filter(|given| !matches!(*given, "" | "null"))
 }
 
 /// The parameters that kubelets know of `exec`, `attach` and `portforward`, sorted.
@@ -243,16 +259,39 @@ fn container<'p>(pod: &'p Value, container: &'p str) -> Result<&'p str, ApiError
     Err(ApiError::bad_request(why))
 }
 
-/// `PodLogOptions`: first each by itself, then together.
-fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
+fn validate_stream(stream: &str, tail_lines: Option<i64>, errors: &mut ErrorList) {
+    if !STREAMS.contains(&stream) {
+        errors.push(Error::not_supported(&Path::new("stream"), stream, &STREAMS));
+    }
+    if stream != ALL_STREAMS && tail_lines.is_some() {
+        let detail = "`tailLines` and specific `stream` are mutually exclusive for now";
+        errors.push(Error::forbidden(&WHOLE_POD, detail));
+    }
+}
+
+/// Checks `PodLogOptions`.
+fn check_log_options(call: &ConnectCall, splits_streams: bool) -> Result<(), ApiError> {
+    let errors = validate_log_options(&|name| call.option(name), splits_streams)?;
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind {
+        group: "".into(),
+        kind: "PodLogOptions".into(),
+    };
+    Err(ApiError::invalid(&kind, &call.target.name, &errors))
+}
+
+/// Validates `PodLogOptions`: first each by itself, then together (`ValidatePodLogOptions`).
+fn validate_log_options(option: Parameters<'_, '_>, splits_streams: bool) -> Result<ErrorList, ApiError> {
     let number = |name: &str| -> Result<Option<i64>, ApiError> {
-        let Some(given) = call.option(name) else {
+        let Some(given) = option(name) else {
             return Ok(None);
         };
         parse_int(given).map(Some).map_err(ApiError::bad_request)
     };
     let since_seconds = number("sinceSeconds")?;
-    let since_time = since_time(call);
+    let since_time = since_time(option);
     if let Some(given) = since_time.filter(|given| given.parse::<jiff::Timestamp>().is_err()) {
         let shown = quote(given);
         let text = format!("parsing time {shown} as \"2006-01-02T15:04:05Z07:00\": cannot parse {shown} as \"2006\"");
@@ -276,17 +315,50 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
         at_least(1, "sinceSeconds", since_seconds);
     } else if since_seconds.is_some() {
         let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        errors.push(Error::forbidden(&Path::new("[]"), detail));
+        errors.push(Error::forbidden(&WHOLE_POD, detail));
     }
-    if call.option("stream").is_some() {
+    if splits_streams {
+        validate_stream(stream(option), tail_lines, &mut errors);
+    } else if option("stream").is_some() {
         errors.push(Error::forbidden(&Path::new("stream"), "may not be specified"));
     }
-    if errors.is_empty() {
-        return Ok(());
+    Ok(errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup<'a>(given: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<&'a str> {
+        |name| given.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
-    let kind = GroupKind {
-        group: "".into(),
-        kind: "PodLogOptions".into(),
-    };
-    Err(ApiError::invalid(&kind, &call.target.name, &errors))
+
+    fn errors(given: &[(&str, &str)], splits_streams: bool) -> Vec<String> {
+        let errors = validate_log_options(&lookup(given), splits_streams).unwrap();
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    fn query(given: &[(&str, &str)], splits_streams: bool) -> Vec<String> {
+        let query = log_query(&lookup(given), splits_streams).into_iter();
+        query.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    #[test]
+    fn logs_are_split_by_stream_where_the_feature_is_on() {
+        let of_one = [("stream", "Stderr"), ("follow", "true")];
+        assert_eq!(errors(&of_one, false), ["stream: Forbidden: may not be specified"]);
+        assert_eq!(query(&[("tailLines", "3")], false), ["tailLines=3"]);
+        assert!(errors(&of_one, true).is_empty());
+        assert_eq!(query(&of_one, true), ["follow=true", "stream=Stderr"]);
+        let of_all = [("tailLines", "3")];
+        assert!(errors(&of_all, true).is_empty());
+        assert_eq!(query(&of_all, true), ["stream=All", "tailLines=3"]);
+        assert_eq!(
+            errors(&[("stream", "Both"), ("tailLines", "3")], true),
+            [
+                "stream: Unsupported value: \"Both\": supported values: \"All\", \"Stderr\", \"Stdout\"",
+                "[]: Forbidden: `tailLines` and specific `stream` are mutually exclusive for now",
+            ]
+        );
+    }
 }

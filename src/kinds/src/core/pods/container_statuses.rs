@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -15,15 +16,17 @@ use crate::{
 };
 
 /// Statuses and the containers that they are of.
-const LISTS: [(&str, &str); 3] = [
+pub(super) const LISTS: [(&str, &str); 3] = [
     ("containerStatuses", "containers"),
     ("initContainerStatuses", "initContainers"),
     ("ephemeralContainerStatuses", "ephemeralContainers"),
 ];
+const MAX_IMAGE_REFERENCE: usize = 256;
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
 /// A container that has ended for good does not come back (`ValidateContainerStateTransition`).
 pub(super) fn validate_container_state_transition(
+    features: Features,
     old: &Value,
     is: &Value,
     was: &Value,
@@ -33,6 +36,7 @@ pub(super) fn validate_container_state_transition(
     let none = Value::Null;
     let spec = old.get("spec").unwrap_or(&none);
     let restarts_all = all_may_restart(spec);
+    let has_rules = features.has(Feature::ContainerRestartRules);
     for (list, specs) in LISTS {
         let is_ephemeral = specs == "ephemeralContainers";
         if restarts_all && !is_ephemeral {
@@ -48,15 +52,21 @@ pub(super) fn validate_container_state_transition(
             let declared = items(spec, specs)
                 .iter()
                 .find(|container| text(container, "name") == name);
-            if !is_ephemeral && declared.is_some_and(|container| should_restart(container, spec, exit_code)) {
+            let may_restart = match declared {
+                Some(container) => should_restart(container, spec, exit_code),
+                None => !has_rules && restarts(text(spec, "restartPolicy"), exit_code),
+            };
+            if !is_ephemeral && may_restart {
                 continue;
             }
             let runs_again = |now: &&Value| text(now, "name") == name && now.pointer("/state/terminated").is_none();
-            if items(is, list).iter().any(|now| runs_again(&now)) {
-                let at = list_path.index(index);
-                let detail = "may not be transitioned to non-terminated state";
-                errors.push(Error::forbidden(&at.child("state"), detail));
-            }
+            // With rules the first one of a name counts.
+            let counted = if has_rules && !is_ephemeral { 1 } else { usize::MAX };
+            let at = list_path.index(index);
+            let at = at.child("state");
+            let detail = "may not be transitioned to non-terminated state";
+            let again = items(is, list).iter().filter(runs_again).take(counted);
+            errors.extend(again.map(|_| Error::forbidden(&at, detail)));
         }
     }
 }
@@ -91,7 +101,12 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     if own.is_some() && items(container, "restartPolicyRules").iter().any(|rule| matches(&rule)) {
         return true;
     }
-    match own.unwrap_or_else(|| text(spec, "restartPolicy")) {
+    restarts(own.unwrap_or_else(|| text(spec, "restartPolicy")), exit_code)
+}
+
+/// Reports whether a policy starts a container again after an exit with this code.
+fn restarts(policy: &str, exit_code: i64) -> bool {
+    match policy {
         "Never" => false,
         "OnFailure" => exit_code != 0,
         _ => true,
@@ -200,5 +215,34 @@ fn validate_resource_health(resource: &Value, path: &Path<'_>, errors: &mut Erro
         if !seen.insert(id) {
             errors.push(Error::duplicate(&at.child("resourceID"), &id.into()));
         }
+    }
+}
+
+/// Validates what is said of mounted volumes, where that is of images (`validateVolumeStatus`).
+pub(super) fn validate_volume_statuses(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (list, _) in LISTS {
+        let list_path = path.child(list);
+        for (index, container) in items(status, list).iter().enumerate() {
+            let at = list_path.index(index);
+            let mounts = at.child("volumeMounts");
+            for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
+                let Some(image) = mount.pointer("/volumeStatus/image") else {
+                    continue;
+                };
+                let at = mounts.index(index);
+                validate_image_volume_status(image, &at.child("volumeStatus.imageVolumeStatus.imageRef"), errors);
+            }
+        }
+    }
+}
+
+/// As upstream's `validateImageVolumeStatus`.
+fn validate_image_volume_status(image: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let reference = text(image, "imageRef");
+    if reference.is_empty() {
+        errors.push(Error::required(path, "imageRef must not be empty"));
+    }
+    if reference.len() > MAX_IMAGE_REFERENCE {
+        errors.push(Error::too_long(path, MAX_IMAGE_REFERENCE));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -28,6 +29,9 @@ mod conditions;
 mod connections;
 mod container_statuses;
 mod eviction;
+#[cfg(test)]
+mod gate_tests;
+mod gated;
 mod parts;
 mod qos;
 mod status;
@@ -36,6 +40,8 @@ mod subresources;
 mod tests;
 mod update;
 
+use binding::PodBinding;
+use connections::PodLog;
 use parts::{EphemeralContainers, PodResize};
 
 const GATED: &str = "SchedulingGated";
@@ -66,15 +72,24 @@ struct Pods {
     capabilities: Capabilities,
     ephemeral_containers: EphemeralContainers,
     resize: PodResize,
+    binding: PodBinding,
+    log: PodLog,
 }
 
 impl Pods {
     fn new(capabilities: Capabilities) -> Self {
+        let features = capabilities.features;
         Self {
             capabilities,
             ephemeral_containers: EphemeralContainers { capabilities },
             resize: PodResize { capabilities },
+            binding: PodBinding { features },
+            log: PodLog { features },
         }
+    }
+
+    fn features(&self) -> Features {
+        self.capabilities.features
     }
 }
 
@@ -91,7 +106,7 @@ impl Strategy for Pods {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
             default_spec(spec);
-            default_pod(spec);
+            default_pod(self.features(), spec);
         }
         if let Some(status) = object.get_mut("status") {
             status::mirror_address(status);
@@ -100,12 +115,13 @@ impl Strategy for Pods {
 
     fn drop_disabled(&self, object: &mut Value, old: Option<&Value>) {
         drop_disabled_at(self.capabilities, object, old, "/spec");
+        gated::drop_disabled_status(self.features(), object, old);
     }
 
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
-        apply_label_keys(object);
+        apply_label_keys(self.features(), object);
         annotations::sync_app_armor(object);
-        let mut status = json!({ "phase": "Pending", "qosClass": qos::class(object) });
+        let mut status = json!({ "phase": "Pending", "qosClass": qos::class(self.features(), object) });
         if object
             .get("spec")
             .is_some_and(|spec| !items(spec, "schedulingGates").is_empty())
@@ -148,9 +164,10 @@ impl Strategy for Pods {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
-        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
-        update::validate_pod_update(new, old, &mut errors);
+        let capabilities = self.capabilities.in_change_of(Some(old));
+        validate_pod(capabilities, new, &mut errors);
+        annotations::validate_pod_specific_annotation_updates(capabilities, new, old, &mut errors);
+        update::validate_pod_update(capabilities.features, new, old, &mut errors);
         errors
     }
 
@@ -173,8 +190,9 @@ impl Strategy for Pods {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
-        status::validate_pod_status_update(new, old, &mut errors);
+        let capabilities = self.capabilities.in_change_of(Some(old));
+        annotations::validate_pod_specific_annotation_updates(capabilities, new, old, &mut errors);
+        status::validate_pod_status_update(capabilities.features, new, old, &mut errors);
         errors
     }
 
@@ -232,7 +250,8 @@ fn validate_pod(capabilities: Capabilities, pod: &Value, errors: &mut ErrorList)
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let metadata = pod.get("metadata").unwrap_or(&none);
-    annotations::validate_pod_specific_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
+    let annotations = Path::new("metadata.annotations");
+    annotations::validate_pod_specific_annotations(capabilities, metadata, spec, &annotations, errors);
     validate_pod_spec(capabilities, spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
         validate_service_account_token_projection(spec, &path.child("volumes"), errors);

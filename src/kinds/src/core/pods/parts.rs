@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature,
     field::{Error, ErrorList, Path},
     go_text::diff,
     pod_resources::is_sidecar,
@@ -13,7 +14,7 @@ use crate::{
     pod_template::{
         Capabilities,
         annotations::{self, WHOLE_POD},
-        layout,
+        has_resources, layout,
     },
     values::{entries, items, keep_field, remove, text, text_at},
 };
@@ -59,7 +60,7 @@ impl Update for EphemeralContainers {
             )];
         }
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
+        validate_pod(self.capabilities.in_change_of(Some(old)), new, &mut errors);
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
         let path = Path::new("spec.ephemeralContainers");
@@ -98,6 +99,51 @@ pub(super) struct PodResize {
 }
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+const NO_RESIZE_OF_POD: &str = "resize of pods with pod-level resources is forbidden when \
+    InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
+
+impl PodResize {
+    fn has(&self, feature: Feature) -> bool {
+        self.capabilities.features.has(feature)
+    }
+
+    /// Reports whether an init container may be resized: a sidecar may always.
+    fn may_resize_init(&self, container: &Value) -> bool {
+        is_sidecar(container) || self.has(Feature::InPlacePodVerticalScalingInitContainers)
+    }
+
+    /// With CPU and memory put back to what they were, the containers must be the same.
+    fn validate_changes(&self, new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+        for (is, was) in items(new, "containers").iter().zip(items(old, "containers")) {
+            if differs_beyond_compute(is, was) {
+                errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
+            }
+        }
+        let list_path = path.child("initContainers");
+        let pairs = items(new, "initContainers").iter().zip(items(old, "initContainers"));
+        for (index, (is, was)) in pairs.enumerate() {
+            if self.may_resize_init(is) {
+                validate_init_container_changes(is, was, &list_path.index(index), errors);
+            } else if without_empty(is) != without_empty(was) {
+                let detail = "resources for non-sidecar init containers are immutable";
+                errors.push(Error::forbidden(path, detail));
+            }
+        }
+    }
+}
+
+fn validate_init_container_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if differs_beyond_compute(new, old) {
+        let detail = "only cpu and memory resources for init or sidecar containers are mutable";
+        errors.push(Error::forbidden(path, detail));
+    }
+    if !is_sidecar(new) && without_empty(new) != without_empty(old) {
+        let policies = items(new, "resizePolicy").iter();
+        let restarts = policies.filter(|policy| text(policy, "restartPolicy") == "RestartContainer");
+        let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+        errors.extend(restarts.map(|_| Error::forbidden(path, detail)));
+    }
+}
 
 impl Update for PodResize {
     fn name(&self) -> &'static str {
@@ -116,7 +162,9 @@ impl Update for PodResize {
         }
         drop_changes(new, old);
         let Some(spec) = new.get_mut("spec") else { return };
-        keep_field(spec, &wanted, "resources");
+        if self.has(Feature::InPlacePodLevelResourcesVerticalScaling) {
+            keep_field(spec, &wanted, "resources");
+        }
         for list in CONTAINERS {
             let names = |spec: &Value| -> Vec<String> {
                 let all = items(spec, list).iter();
@@ -142,13 +190,14 @@ impl Update for PodResize {
             return vec![Error::forbidden(&WHOLE_POD, "windows pods cannot be resized")];
         }
         let mut errors = ErrorList::new();
-        validate_pod(self.capabilities.in_change_of(old.get("spec")), new, &mut errors);
+        validate_pod(self.capabilities.in_change_of(Some(old)), new, &mut errors);
         let path = Path::new("spec");
+        let features = self.capabilities.features;
         let class = match text_at(old, "/status/qosClass") {
-            "" => qos::class(old),
+            "" => qos::class(features, old),
             class => class,
         };
-        if class != qos::class(new) {
+        if class != qos::class(features, new) {
             let shown = text_at(new, "/status/qosClass");
             errors.push(Error::invalid_str(
                 &path,
@@ -163,18 +212,32 @@ impl Update for PodResize {
             ));
         }
         let none = Value::Null;
+        let is_limited_by_claims = old
+            .get("status")
+            .is_some_and(|status| !items(status, "nodeAllocatableResourceClaimStatuses").is_empty());
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        validate_pod_level_resources_resize(new, old, &path, &mut errors);
+        if has_resources(old) || has_resources(new) {
+            if !self.has(Feature::InPlacePodLevelResourcesVerticalScaling) {
+                errors.push(Error::forbidden(&WHOLE_POD, NO_RESIZE_OF_POD));
+                return errors;
+            }
+            validate_pod_level_resources_resize(new, old, &path, &mut errors);
+        }
+        if is_limited_by_claims {
+            let detail = "pods with node allocatable resource claims cannot be resized";
+            errors.push(Error::forbidden(&path, detail));
+        }
         if !validate_pod_resize_container_ordering(new, old, &path, &mut errors) {
             return errors;
         }
         for list in ["initContainers", "containers"] {
             let list_path = path.child(list);
-            for (index, (is, was)) in items(new, list).iter().zip(items(old, list)).enumerate() {
+            let pairs = items(new, list).iter().zip(items(old, list)).enumerate();
+            for (index, (is, was)) in pairs.filter(|(_, (_, was))| list == "containers" || self.may_resize_init(was)) {
                 validate_resources_not_removed(is, was, &list_path.index(index).child("resources"), &mut errors);
             }
         }
-        validate_resize_changes(new, old, &path, &mut errors);
+        self.validate_changes(new, old, &path, &mut errors);
         errors
     }
 }
@@ -207,30 +270,6 @@ fn validate_resources_not_removed(new: &Value, old: &Value, path: &Path<'_>, err
 fn is_removed(new: &Value, old: &Value, list: &str) -> bool {
     let is_there = |name: &str| entries(new, list).any(|(other, _)| other == name);
     entries(old, list).any(|(name, _)| !is_there(name))
-}
-
-/// With CPU and memory put back to what they were, the containers must be the same.
-fn validate_resize_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    for (is, was) in items(new, "containers").iter().zip(items(old, "containers")) {
-        if differs_beyond_compute(is, was) {
-            errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
-        }
-    }
-    let list_path = path.child("initContainers");
-    let pairs = items(new, "initContainers").iter().zip(items(old, "initContainers"));
-    for (index, (is, was)) in pairs.enumerate() {
-        let at = list_path.index(index);
-        if differs_beyond_compute(is, was) {
-            let detail = "only cpu and memory resources for init or sidecar containers are mutable";
-            errors.push(Error::forbidden(&at, detail));
-        }
-        if !is_sidecar(is) && without_empty(is) != without_empty(was) {
-            let policies = items(is, "resizePolicy").iter();
-            let restarts = policies.filter(|policy| text(policy, "restartPolicy") == "RestartContainer");
-            let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
-            errors.extend(restarts.map(|_| Error::forbidden(&at, detail)));
-        }
-    }
 }
 
 /// The pod's own resources: none may go, and only CPU and memory may change (`validatePodLevelResourcesResize`).
@@ -325,7 +364,7 @@ mod tests {
                 "terminationGracePeriodSeconds": 30,
             },
         });
-        pod["status"] = json!({ "phase": "Pending", "qosClass": qos::class(&pod) });
+        pod["status"] = json!({ "phase": "Pending", "qosClass": qos::class(Default::default(), &pod) });
         pod
     }
 

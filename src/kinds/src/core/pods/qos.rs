@@ -3,20 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use trireme_machinery::quantity::{Format, Quantity};
+use trireme_machinery::{
+    Feature, Features,
+    quantity::{Format, Quantity},
+};
 
 use crate::values::items;
 
 type Amounts = BTreeMap<&'static str, Quantity>;
 
 /// `Guaranteed`, `Burstable` or `BestEffort`.
-pub(super) fn class(pod: &Value) -> &'static str {
+pub(super) fn class(features: Features, pod: &Value) -> &'static str {
     let Some(spec) = pod.get("spec") else {
         return "BestEffort";
     };
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     let mut guaranteed = true;
-    let of_pod = spec.get("resources");
+    let of_pod = spec
+        .get("resources")
+        .filter(|_| features.has(Feature::PodLevelResources));
     let none = Value::Null;
     let all: Vec<&Value> = match of_pod {
         Some(resources) => vec![resources],

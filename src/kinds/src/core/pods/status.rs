@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::{Error, ErrorList, ErrorType, Path},
     names,
+    pod_resources::is_native,
+    quantity::Quantity,
 };
 
 use super::container_statuses;
 use crate::{
     address_warnings::of_address,
-    checks::{push_invalid, require},
+    checks::{legacy_ip, push_invalid, quantity, require},
     pod_template::layout,
-    values::{integer_at, items, keep_field, text, text_at},
+    values::{entries, integer_at, items, keep_field, text, text_at},
 };
 
 /// A list of addresses of the status.
@@ -73,7 +76,7 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
 }
 
 /// Validates a change of the status (`ValidatePodStatusUpdate`).
-pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_pod_status_update(features: Features, new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
     let path = Path::new("status");
@@ -82,7 +85,8 @@ pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut 
     if nominated != text(was, "nominatedNodeName") && !nominated.is_empty() {
         let at = path.child("nominatedNodeName");
         push_invalid(&at, nominated, names::dns1123_subdomain(nominated), errors);
-        if !text_at(old, "/spec/nodeName").is_empty() {
+        let clears_nominations = features.has(Feature::ClearingNominatedNodeNameAfterBinding);
+        if clears_nominations && !text_at(old, "/spec/nodeName").is_empty() {
             let detail = "may not be set on pods that are already bound to a node";
             errors.push(Error::forbidden(&at, detail));
         }
@@ -94,16 +98,21 @@ pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut 
     if class != text(was, "qosClass") {
         errors.push(Error::invalid_str(&path.child("qosClass"), class, "field is immutable"));
     }
-    container_statuses::validate_container_state_transition(old, is, was, &path, errors);
+    container_statuses::validate_container_state_transition(features, old, is, was, &path, errors);
     validate_pod_resource_claim_statuses(new, is, &path.child("resourceClaimStatuses"), errors);
     if let Some(claim) = is.get("extendedResourceClaimStatus") {
         validate_pod_extended_resource_claim_status(new, claim, &path.child("extendedResourceClaimStatus"), errors);
     }
+    let claims = path.child("nodeAllocatableResourceClaimStatuses");
+    validate_node_allocatable_resource_claim_status(new, is, &claims, errors);
     let ips = [new, old].map(|pod| addresses(pod, "podIPs"));
-    validate_pod_ips(&ips, &path.child("podIPs"), errors);
-    validate_host_ips(new, old, &path.child("hostIPs"), errors);
+    validate_pod_ips(features, &ips, &path.child("podIPs"), errors);
+    validate_host_ips(features, new, old, &path.child("hostIPs"), errors);
     container_statuses::validate_container_status_users(new, is, &path, errors);
     container_statuses::validate_container_status_allocated_resources_status(new, is, &path, errors);
+    if features.has(Feature::ImageVolumeWithDigest) {
+        container_statuses::validate_volume_statuses(is, &path, errors);
+    }
 }
 
 /// As upstream's `validatePodConditions`.
@@ -208,11 +217,55 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
     }
 }
 
+/// What claims of the pod take of its node's own resources (`validateNodeAllocatableResourceClaimStatus`).
+fn validate_node_allocatable_resource_claim_status(pod: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let named = items(pod.get("spec").unwrap_or(&none), "resourceClaims").iter();
+    let made = items(is, "resourceClaimStatuses").iter();
+    let claims = named.chain(made).filter_map(|claim| claim.get("resourceClaimName"));
+    for (index, status) in items(is, "nodeAllocatableResourceClaimStatuses").iter().enumerate() {
+        let at = path.index(index);
+        let name = text(status, "resourceClaimName");
+        let name_path = at.child("resourceClaimName");
+        if name.is_empty() {
+            errors.push(Error::required(&name_path, "must not be empty"));
+        }
+        if !claims.clone().any(|claim| claim == name) {
+            errors.push(Error::invalid_str(
+                &name_path,
+                name,
+                "no mapping found in pod reference",
+            ));
+        }
+        if items(status, "containers").is_empty() {
+            errors.push(Error::required(&at.child("containers"), "must not be empty"));
+        }
+        let resources = at.child("resources");
+        if entries(status, "resources").next().is_none() {
+            errors.push(Error::required(&resources, "must not be empty"));
+        }
+        for (name, amount) in entries(status, "resources") {
+            let at = resources.key(name);
+            if !is_native(name) {
+                errors.push(Error::invalid_str(
+                    &at,
+                    name,
+                    "must be a node allocatable resource name",
+                ));
+            }
+            let amount = quantity(amount);
+            if amount < Quantity::ZERO {
+                errors.push(Error::invalid_str(&at, &amount.to_string(), "must be non-negative"));
+            }
+        }
+    }
+}
+
 /// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
 /// Upstream: `validatePodIPs`.
-fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
-    for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
-        push_invalid(&path.index(index), ip, names::ip(ip), errors);
+fn validate_pod_ips(features: Features, [ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, ip) in ips.iter().enumerate() {
+        push_invalid(&path.index(index), ip, legacy_ip(features, ip, were), errors);
     }
     if ips.len() < 2 {
         return;
@@ -241,12 +294,12 @@ fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut 
 }
 
 /// As upstream's `validateHostIPs`.
-fn validate_host_ips(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_host_ips(features: Features, new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ips = [new, old].map(|pod| addresses(pod, "hostIPs"));
     let Some(first) = ips[0].first().copied() else { return };
     if first != text_at(new, "/status/hostIP") {
         let at = path.index(0);
         errors.push(Error::invalid_str(&at.child("ip"), first, "must be equal to `hostIP`"));
     }
-    validate_pod_ips(&ips, path, errors);
+    validate_pod_ips(features, &ips, path, errors);
 }

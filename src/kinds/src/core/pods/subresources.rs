@@ -4,8 +4,7 @@ use trireme_registry::subresource::SubresourceRole;
 
 use super::{
     Pods,
-    binding::PodBinding,
-    connections::{ATTACH, EXEC, PORT_FORWARD, PodLog, PodProxy},
+    connections::{ATTACH, EXEC, PORT_FORWARD, PodProxy},
     eviction::Eviction,
 };
 
@@ -14,9 +13,9 @@ pub(super) fn role<'a>(pods: &'a Pods, name: &str) -> Option<SubresourceRole<'a>
     Some(match name {
         "ephemeralcontainers" => SubresourceRole::Update(&pods.ephemeral_containers),
         "resize" => SubresourceRole::Update(&pods.resize),
-        "binding" => SubresourceRole::Create(&PodBinding),
+        "binding" => SubresourceRole::Create(&pods.binding),
         "eviction" => SubresourceRole::Create(&Eviction),
-        "log" => SubresourceRole::Connect(&PodLog),
+        "log" => SubresourceRole::Connect(&pods.log),
         "exec" => SubresourceRole::Connect(&EXEC),
         "attach" => SubresourceRole::Connect(&ATTACH),
         "portforward" => SubresourceRole::Connect(&PORT_FORWARD),

@@ -69,7 +69,12 @@ fn columns_sum_containers_up() {
 
 #[test]
 fn classes_follow_resources() {
-    let class = |resources: Value| qos::class(&json!({"spec": {"containers": [{"resources": resources}]}}));
+    let class = |resources: Value| {
+        qos::class(
+            Default::default(),
+            &json!({"spec": {"containers": [{"resources": resources}]}}),
+        )
+    };
     let full = json!({"cpu": "1", "memory": "1Gi"});
     assert_eq!(class(json!({})), "BestEffort");
     assert_eq!(
@@ -117,7 +122,12 @@ fn changes(patch: Value) -> Vec<String> {
     let mut new = old.clone();
     new.as_object_mut().unwrap().extend(patch.as_object().unwrap().clone());
     let mut errors = ErrorList::new();
-    update::validate_pod_update(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
+    update::validate_pod_update(
+        Default::default(),
+        &json!({"spec": new}),
+        &json!({"spec": old}),
+        &mut errors,
+    );
     errors.iter().map(ToString::to_string).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     go_text::diff,
     names,
@@ -18,7 +19,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Validates the change, beyond those of the new pod by itself (`ValidatePodUpdate`).
-pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_pod_update(features: Features, new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     let path = Path::new("spec");
@@ -30,7 +31,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorLi
     if !validate_active_deadline_update(new, old, &path.child("activeDeadlineSeconds"), errors) {
         return;
     }
-    validate_only_added_tolerations(new, old, &path.child("tolerations"), errors);
+    validate_only_added_tolerations(features, new, old, &path.child("tolerations"), errors);
     validate_only_deleted_scheduling_gates(new, old, &path.child("schedulingGates"), errors);
     if new != old {
         validate_immutable_pod_spec(new, old, &path, errors);
@@ -75,7 +76,13 @@ fn validate_active_deadline_update(new: &Value, old: &Value, path: &Path<'_>, er
 }
 
 /// Of a toleration that is there only the time may change; new ones may come (`validateOnlyAddedTolerations`).
-fn validate_only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_only_added_tolerations(
+    features: Features,
+    new: &Value,
+    old: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let without_time = |toleration: &Value| {
         let mut toleration = toleration.clone();
         crate::values::remove(&mut toleration, "tolerationSeconds");
@@ -90,7 +97,7 @@ fn validate_only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, er
         errors.push(Error::forbidden(path, detail));
         return;
     }
-    validate_tolerations(items(new, "tolerations"), path, errors);
+    validate_tolerations(features, items(new, "tolerations"), path, errors);
 }
 
 /// Gates only open (`validateOnlyDeletedSchedulingGates`).

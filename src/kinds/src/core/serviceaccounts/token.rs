@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
-    ApiError, GroupKind, GroupResource, GroupVersion,
+    ApiError, Feature, Features, GroupKind, GroupResource, GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::quote,
     time::Time,
@@ -31,7 +31,10 @@ const KUBELET_SECONDS: i64 = 60 * 60 + 7;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// POST of a `TokenRequest`.
-pub(super) struct TokenRequest(pub(super) TokenIssuer);
+pub(super) struct TokenRequest {
+    pub(super) issuer: TokenIssuer,
+    pub(super) features: Features,
+}
 
 impl Create for TokenRequest {
     fn name(&self) -> &'static str {
@@ -68,7 +71,9 @@ impl Create for TokenRequest {
         Box::pin(async move {
             let account = call.object().await?;
             let mut request = call.body.clone();
-            check_account_uid(&request, &account)?;
+            if let Some(why) = self.account_uid_mismatch(&request, &account)? {
+                tell_of_mismatch(call, why);
+            }
             self.fill(&mut request, &account, call.now);
             let errors = validate_token_request(&request);
             if !errors.is_empty() {
@@ -86,7 +91,7 @@ impl Create for TokenRequest {
                 .audit
                 .annotate("authentication.kubernetes.io/issued-credential-id", format!("JTI={id}"));
             request["status"] = json!({
-                "token": (self.0.sign)(claims)?,
+                "token": (self.issuer.sign)(claims)?,
                 "expirationTimestamp": expiry(&request, call.now).to_string(),
             });
             Ok(Some(request))
@@ -95,11 +100,29 @@ impl Create for TokenRequest {
 }
 
 impl TokenRequest {
+    /// The words on a request that was made for another account of this name; an error if such a request is refused.
+    fn account_uid_mismatch(&self, request: &Value, account: &Value) -> Result<Option<String>, ApiError> {
+        let (asked, own) = (text_at(request, "/metadata/uid"), text_at(account, "/metadata/uid"));
+        if asked.is_empty() || asked == own {
+            return Ok(None);
+        }
+        let why =
+            format!("the UID in the token request ({asked}) does not match the UID of the service account ({own})");
+        if !self.features.has(Feature::TokenRequestServiceAccountUidValidation) {
+            return Ok(Some(why));
+        }
+        let resource = GroupResource {
+            group: GROUP.into(),
+            resource: "TokenRequest".into(),
+        };
+        Err(ApiError::conflict(&resource, text_at(account, "/metadata/name"), why))
+    }
+
     /// Returns true if the token is one that a kubelet puts into a pod to speak to this server with.
     fn extends(&self, request: &Value, bound: &Bound) -> bool {
         let audiences = items(request.get("spec").unwrap_or(&Value::Null), "audiences");
-        let is_ours = |audience: &Value| self.0.audiences.iter().any(|ours| *audience == **ours);
-        self.0.extend
+        let is_ours = |audience: &Value| self.issuer.audiences.iter().any(|ours| *audience == **ours);
+        self.issuer.extend
             && bound.0.contains_key("pod")
             && lifetime_seconds(request) == KUBELET_SECONDS
             && audiences.iter().all(is_ours)
@@ -108,7 +131,7 @@ impl TokenRequest {
     /// Shortens a lifetime beyond `--service-account-max-token-expiration`.
     fn shorten(&self, request: &mut Value, call: &CreateCall) {
         let asked = lifetime_seconds(request);
-        let Some(longest) = self.0.max_seconds.filter(|longest| asked > *longest) else {
+        let Some(longest) = self.issuer.max_seconds.filter(|longest| asked > *longest) else {
             return;
         };
         call.warn(format!(
@@ -125,7 +148,10 @@ impl TokenRequest {
             ("namespace", "/metadata/namespace"),
             ("uid", "/metadata/uid"),
         ] {
-            metadata.insert(field.into(), text_at(account, pointer).into());
+            let given = metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+            if given.is_empty() {
+                metadata.insert(field.into(), text_at(account, pointer).into());
+            }
         }
         metadata.insert("creationTimestamp".into(), seconds(now).to_string().into());
         let spec = struct_mut(request, "spec");
@@ -134,7 +160,7 @@ impl TokenRequest {
             .and_then(Value::as_array)
             .is_none_or(Vec::is_empty)
         {
-            spec.insert("audiences".into(), self.0.audiences.clone().into());
+            spec.insert("audiences".into(), self.issuer.audiences.clone().into());
         }
         spec.entry("boundObjectRef").or_insert(Value::Null);
     }
@@ -147,22 +173,18 @@ fn kind() -> GroupKind {
     }
 }
 
-fn lifetime_seconds(request: &Value) -> i64 {
-    integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
+/// Tells the client and the audit log of a UID that is not the account's.
+fn tell_of_mismatch(call: &CreateCall, why: String) {
+    call.warn(format!(
+        "{why} but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict \
+         error"
+    ));
+    let audit = &call.target.audit;
+    audit.annotate("authentication.k8s.io/token-request-uid-mismatch", why);
 }
 
-/// Refuses a request that was made for another account of this name (the feature `TokenRequestServiceAccountUIDValidation`).
-fn check_account_uid(request: &Value, account: &Value) -> Result<(), ApiError> {
-    let (asked, own) = (text_at(request, "/metadata/uid"), text_at(account, "/metadata/uid"));
-    if asked.is_empty() || asked == own {
-        return Ok(());
-    }
-    let resource = GroupResource {
-        group: GROUP.into(),
-        resource: "TokenRequest".into(),
-    };
-    let why = format!("the UID in the token request ({asked}) does not match the UID of the service account ({own})");
-    Err(ApiError::conflict(&resource, text_at(account, "/metadata/name"), why))
+fn lifetime_seconds(request: &Value) -> i64 {
+    integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
 }
 
 /// As upstream's `ValidateTokenRequest`.
@@ -291,4 +313,38 @@ fn claims(request: &Value, account: &Value, bound: &Bound, now: Timestamp) -> Va
         "jti": uuid::Uuid::new_v4().to_string(),
         "kubernetes.io": own,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(features: Features) -> TokenRequest {
+        let issuer = crate::testing::settings().1.tokens;
+        TokenRequest { issuer, features }
+    }
+
+    #[test]
+    fn a_request_for_another_account_of_the_name_is_refused_or_told_of() {
+        let account = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "u-2" } });
+        let asked = |uid: &str| json!({ "metadata": { "uid": uid } });
+        let (on, off) = (
+            requests(Features::default()),
+            requests(Features::without(&[Feature::TokenRequestServiceAccountUidValidation])),
+        );
+        let mut other = asked("u-1");
+        let why = "the UID in the token request (u-1) does not match the UID of the service account (u-2)";
+        let error = on.account_uid_mismatch(&other, &account).expect_err("a conflict");
+        assert_eq!(error.reason, trireme_machinery::Reason::Conflict);
+        let told = off.account_uid_mismatch(&other, &account);
+        assert_eq!(told.expect("it is only told of").as_deref(), Some(why));
+        off.fill(&mut other, &account, Timestamp::UNIX_EPOCH);
+        assert_eq!(other["metadata"]["uid"], "u-1");
+        for uid in ["", "u-2"] {
+            let mut own = asked(uid);
+            assert!(matches!(on.account_uid_mismatch(&own, &account), Ok(None)));
+            on.fill(&mut own, &account, Timestamp::UNIX_EPOCH);
+            assert_eq!(own["metadata"]["uid"], "u-2");
+        }
+    }
 }

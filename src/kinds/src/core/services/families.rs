@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
 };
@@ -25,12 +26,12 @@ const NOT_ONCE_SET: &str = "may not change once set";
 /// default one first.
 ///
 /// As upstream's `initIPFamilyFields`.
-pub(super) fn settle(object: &mut Value, old: Option<&Value>, families: &[&str]) -> ErrorList {
+pub(super) fn settle(features: Features, object: &mut Value, old: Option<&Value>, families: &[&str]) -> ErrorList {
     if is_external_name(object) || old.is_some_and(|old| is_settled_preference(object, old)) {
         return ErrorList::new();
     }
     set_policy(object, old);
-    let mut errors = validate_service_cluster_ips_related_fields(object, old);
+    let mut errors = validate_service_cluster_ips_related_fields(features, object, old);
     if !errors.is_empty() {
         return errors;
     }

@@ -21,6 +21,7 @@ pub use allocation::held_by_service;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
+    Feature, Features,
     field::ErrorList,
     names::{self, NameCheck},
 };
@@ -42,6 +43,7 @@ pub(crate) fn kind(settings: &KindSettings) -> Kind {
     let strategy = Services {
         addresses: settings.addresses.ranges().clone(),
         ports: settings.ports.range(),
+        features: settings.features,
     };
     let allocation = allocation::Allocation::new(settings);
     let kind = Kind::new("", "services", strategy).columns(columns::columns());
@@ -51,12 +53,13 @@ pub(crate) fn kind(settings: &KindSettings) -> Kind {
 struct Services {
     addresses: ServiceRanges,
     ports: PortRange,
+    features: Features,
 }
 
 impl Services {
     fn settle_families(&self, object: &mut Value, old: Option<&Value>) -> ErrorList {
         let families: Vec<&str> = self.addresses.families().map(IpFamily::name).collect();
-        families::settle(object, old, &families)
+        families::settle(self.features, object, old, &families)
     }
 
     /// Validates the addresses and ports that a service asks for; if this fails no other error is reported.
@@ -91,7 +94,11 @@ impl Strategy for Services {
     }
 
     fn name_check(&self) -> NameCheck {
-        names::name_is_dns_label
+        if self.features.has(Feature::RelaxedServiceNameValidation) {
+            names::name_is_dns_label
+        } else {
+            names::name_is_dns1035_label
+        }
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
@@ -115,7 +122,7 @@ impl Strategy for Services {
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
         let refused = self.validate_allocation(context, object, None);
         if refused.is_empty() {
-            validation::validate_service(object, None)
+            validation::validate_service(self.features, object, None)
         } else {
             refused
         }
@@ -138,12 +145,12 @@ impl Strategy for Services {
             return refused;
         }
         let mut errors = update::validate_service_update(new, old);
-        errors.extend(validation::validate_service(new, Some(old)));
+        errors.extend(validation::validate_service(self.features, new, Some(old)));
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_service_status_update(new, old)
+        validation::validate_service_status_update(self.features, new, old)
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {

@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::Value;
 use trireme_machinery::{
+    Features,
     field::{Error, ErrorList, Path},
     names,
     selector::validate_labels,
@@ -19,7 +20,10 @@ use super::{
     },
     ports,
 };
-use crate::values::{items, text, text_at};
+use crate::{
+    checks::{legacy_cidr, legacy_ip, push_invalid},
+    values::{items, text, text_at},
+};
 
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
@@ -31,7 +35,7 @@ const MAX_AFFINITY_SECONDS: i64 = 86400;
 
 /// All errors of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
 /// Upstream: `validateService`.
-pub(super) fn validate_service(object: &Value, old: Option<&Value>) -> ErrorList {
+pub(super) fn validate_service(features: Features, object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_topology_annotations(object, &mut errors);
     validate_service_type(object, &mut errors);
@@ -41,12 +45,12 @@ pub(super) fn validate_service(object: &Value, old: Option<&Value>) -> ErrorList
         &Path::new("spec.selector"),
     ));
     validate_session_affinity(object, &mut errors);
-    errors.extend(validate_service_cluster_ips_related_fields(object, old));
-    validate_external_ips(object, old, &mut errors);
+    errors.extend(validate_service_cluster_ips_related_fields(features, object, old));
+    validate_external_ips(features, object, old, &mut errors);
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     validate_choice(object, "type", &kinds, true, &mut errors);
     errors.extend(ports::validate_node_ports(object));
-    validate_load_balancer_source_ranges(object, old, &mut errors);
+    validate_load_balancer_source_ranges(features, object, old, &mut errors);
     validate_load_balancer_fields(object, &mut errors);
     validate_service_traffic_fields(object, &mut errors);
     errors
@@ -144,7 +148,11 @@ fn validate_session_affinity(object: &Value, errors: &mut ErrorList) {
 
 /// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
 /// Upstream: `ValidateServiceClusterIPsRelatedFields`.
-pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: Option<&Value>) -> ErrorList {
+pub(super) fn validate_service_cluster_ips_related_fields(
+    features: Features,
+    object: &Value,
+    old: Option<&Value>,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(object) {
         return errors;
@@ -179,7 +187,7 @@ pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: O
             }
             continue;
         }
-        is_valid_ip_for_legacy_field(&path.index(index), ip, &known, &mut errors);
+        push_invalid(&path.index(index), ip, legacy_ip(features, ip, &known), &mut errors);
     }
     let has_bad_address = errors.len() > before;
     if list.len() > 2 {
@@ -237,24 +245,16 @@ fn validate_dual_stack_pair(object: &Value, list: &[&str], path: &Path<'_>, erro
     }
 }
 
-/// A value that was there before may stay.
-fn is_valid_ip_for_legacy_field(path: &Path<'_>, ip: &str, known: &[&str], errors: &mut ErrorList) -> bool {
-    if known.contains(&ip) {
-        return false;
-    }
-    let messages = names::ip(ip);
-    errors.extend(messages.iter().map(|why| Error::invalid_str(path, ip, why)));
-    !messages.is_empty()
-}
-
-fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_external_ips(features: Features, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec.externalIPs");
     let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
     for (index, ip) in texts(object, "externalIPs").into_iter().enumerate() {
         let path = path.index(index);
-        if !is_valid_ip_for_legacy_field(&path, ip, &known, errors) {
+        let messages = legacy_ip(features, ip, &known);
+        if messages.is_empty() {
             errors.extend(validate_external_endpoint_ip(ip, &path));
         }
+        push_invalid(&path, ip, messages, errors);
     }
 }
 
@@ -298,7 +298,12 @@ fn is_local_multicast(v6: Ipv6Addr) -> bool {
     first == 0xff && second & 0x0f == 0x02
 }
 
-fn validate_load_balancer_source_ranges(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_load_balancer_source_ranges(
+    features: Features,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut ErrorList,
+) {
     let ranges = texts(object, "loadBalancerSourceRanges");
     if !ranges.is_empty() {
         let path = Path::new("spec.LoadBalancerSourceRanges");
@@ -311,7 +316,7 @@ fn validate_load_balancer_source_ranges(object: &Value, old: Option<&Value>, err
         let known: Vec<&str> = known.into_iter().map(str::trim).collect();
         for (index, range) in ranges.into_iter().enumerate() {
             let range = range.trim();
-            is_valid_cidr_for_legacy_field(&path.index(index), range, known.contains(&range), errors);
+            push_invalid(&path.index(index), range, legacy_cidr(features, range, &known), errors);
         }
         return;
     }
@@ -326,25 +331,12 @@ fn validate_load_balancer_source_ranges(object: &Value, old: Option<&Value>, err
         errors.push(Error::forbidden(&path, ONLY_BALANCED));
     }
     let is_known = old.and_then(annotation).is_some_and(|old| old == value);
-    for range in value
-        .trim()
-        .split(',')
-        .map(str::trim)
-        .filter(|_| !value.trim().is_empty())
-    {
-        is_valid_cidr_for_legacy_field(&path, range, is_known, errors);
-    }
-}
-
-fn is_valid_cidr_for_legacy_field(path: &Path<'_>, range: &str, is_known: bool, errors: &mut ErrorList) {
-    if is_known {
+    if is_known || value.trim().is_empty() {
         return;
     }
-    errors.extend(
-        names::cidr(range)
-            .iter()
-            .map(|why| Error::invalid_str(path, range, why)),
-    );
+    for range in value.trim().split(',').map(str::trim) {
+        push_invalid(&path, range, legacy_cidr(features, range, &[]), errors);
+    }
 }
 
 fn validate_load_balancer_fields(object: &Value, errors: &mut ErrorList) {
@@ -409,7 +401,7 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Validates a status; addresses that were there before may stay (`ValidateServiceStatusUpdate`).
-pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorList {
+pub(super) fn validate_service_status_update(features: Features, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.loadBalancer.ingress");
     let null = Value::Null;
@@ -431,7 +423,7 @@ pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorL
         let path = path.index(index);
         let ip = text(entry, "ip");
         if !ip.is_empty() {
-            is_valid_ip_for_legacy_field(&path.child("ip"), ip, &known, &mut errors);
+            push_invalid(&path.child("ip"), ip, legacy_ip(features, ip, &known), &mut errors);
         }
         let mode_path = path.child("ipMode");
         match (entry.get("ipMode").and_then(Value::as_str), ip.is_empty()) {
