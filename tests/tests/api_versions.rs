@@ -31,7 +31,7 @@ fn accepting(client: &Client, path: &str, accept: &str) -> Answer {
 fn flags_choose_what_is_served_and_pages_tell_of_it() {
     let flags = [
         "--runtime-config=networking.k8s.io/v1beta1=true,batch/v1=false",
-        "--feature-gates=ComponentStatusz=false,WatchList=false,NoSuchGate=true",
+        "--feature-gates=ComponentStatusz=false,EventedPLEG=true,NoSuchGate=true",
     ];
     let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
@@ -78,7 +78,7 @@ fn flags_choose_what_is_served_and_pages_tell_of_it() {
     assert_eq!(get(&client, "/statusz").code, 404);
 
     let log = server.log();
-    assert!(log.contains("WatchList") && log.contains("NoSuchGate"), "{log}");
+    assert!(log.contains("EventedPLEG") && log.contains("NoSuchGate"), "{log}");
 }
 
 #[test]

@@ -187,6 +187,19 @@ impl Trial {
     }
 }
 
+/// Checks that the count of terminating pods is dropped from a status where its feature is off, unless it was stored.
+pub(crate) fn expect_terminating_replicas_gated([on, off]: [&Trial; 2], object: Value) {
+    let old = on.create(object).expect("a valid object");
+    let status = json!({ "terminatingReplicas": 2 });
+    let count = |object: Value| object["status"]["terminatingReplicas"].clone();
+    let dropped = off.status(&old, status.clone()).expect("a valid status");
+    assert_eq!(count(dropped), Value::Null);
+    let stored = on.status(&old, status.clone()).expect("a valid status");
+    assert_eq!(count(stored.clone()), 2);
+    let kept = off.status(&stored, status).expect("a valid status");
+    assert_eq!(count(kept), 2);
+}
+
 /// `base` with the fields of a merge patch; nulls remove.
 pub(crate) fn merged(base: &Value, patch: &Value) -> Value {
     let Some(changes) = patch.as_object() else {

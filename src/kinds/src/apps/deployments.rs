@@ -314,22 +314,15 @@ mod tests {
 
     #[test]
     fn terminating_replicas_are_dropped_unless_they_were_stored() {
-        let features = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
-        let capabilities = Capabilities {
-            features,
-            ..Capabilities::default()
-        };
-        let off = Trial::new("apps", "deployments", kind(capabilities));
-        let on = Trial::new("apps", "deployments", kind(Default::default()));
-        let old = on.create(deployment(&json!({}))).expect("a valid object");
-        let status = json!({ "terminatingReplicas": 2 });
-        let count = |object: Value| object["status"]["terminatingReplicas"].clone();
-        let dropped = off.status(&old, status.clone()).expect("a valid status");
-        assert_eq!(count(dropped), Value::Null);
-        let stored = on.status(&old, status.clone()).expect("a valid status");
-        assert_eq!(count(stored.clone()), 2);
-        let kept = off.status(&stored, status).expect("a valid status");
-        assert_eq!(count(kept), 2);
+        let off = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
+        let [on, off] = [Features::default(), off].map(|features| {
+            let capabilities = Capabilities {
+                features,
+                ..Capabilities::default()
+            };
+            Trial::new("apps", "deployments", kind(capabilities))
+        });
+        testing::expect_terminating_replicas_gated([&on, &off], deployment(&json!({})));
     }
 
     #[test]
