@@ -8,7 +8,7 @@ use crate::values::{at, remove};
 /// A field of a feature: the JSON pointer of the struct that holds it, and its name.
 pub(crate) type GatedField = (Feature, &'static str, &'static str);
 
-/// What a feature brings: how to see that an object uses it, and how to drop it.
+/// A feature, the sign that an object uses what it brings, and the way to drop that.
 pub(crate) type GatedUse = (Feature, fn(&Value) -> bool, fn(&mut Value));
 
 /// Removes the fields whose features are off, each unless the old object has it (`dropDisabledFields`).

@@ -72,7 +72,7 @@ features! {
     PodLogsQuerySplitStreams = "PodLogsQuerySplitStreams", OFF;
     /// The health of devices in a pod's status.
     ResourceHealthStatus = "ResourceHealthStatus", ON;
-    /// Why devices are in that health.
+    /// Reasons for that health.
     ResourceHealthStatusMessage = "ResourceHealthStatusMessage", ON;
     /// Restarts of all containers when one ends.
     RestartAllContainersOnContainerExits = "RestartAllContainersOnContainerExits", ON;
@@ -93,7 +93,7 @@ features! {
     DraExtendedResource = "DRAExtendedResource", ON;
     /// Attributes of devices that are lists.
     DraListTypeAttributes = "DRAListTypeAttributes", OFF;
-    /// What devices take of a node's allocatable resources.
+    /// Shares of a node's allocatable resources that devices take.
     DraNodeAllocatableResources = "DRANodeAllocatableResources", OFF;
     /// Devices that are parts of others.
     DraPartitionableDevices = "DRAPartitionableDevices", ON;

@@ -6,8 +6,7 @@ use trireme_tests::{Server, StoreChoice};
 
 use super::{as_user, grant_each};
 
-/// Who may write the status of a claim may write neither its allocation nor the devices of a driver without a right to each
-/// (KEP 4817).
+/// The right to a claim's status is none to its allocation, nor to the devices of a driver (KEP 4817).
 #[test]
 fn parts_of_a_claims_status_need_rights_of_their_own() {
     let server = Server::start(StoreChoice::Embedded);

@@ -20,6 +20,21 @@ fn errors(properties: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 #[test]
+fn lists_and_maps_have_at_most_so_many_items() {
+    let of = |most: u64| {
+        json!({
+            "l": {"type": "array", "maxItems": most, "items": {"type": "string"}},
+            "m": {"type": "object", "maxProperties": most, "additionalProperties": {"type": "string"}},
+        })
+    };
+    let object = json!({"l": ["a", "b", "c"], "m": {"a": "1", "b": "2", "c": "3"}});
+    let texts = |most: &str| ["l", "m"].map(|field| format!("{field}: Too many: 3: must have at most {most}"));
+    assert_eq!(errors(&of(1), &object, None), texts("1 item"));
+    assert_eq!(errors(&of(2), &object, None), texts("2 items"));
+    assert_eq!(errors(&of(3), &object, None), Vec::<String>::new());
+}
+
+#[test]
 fn unknown_fields_are_dropped_and_named_in_order() {
     let schema = schema(&json!({"spec": {"type": "object", "properties": {
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},

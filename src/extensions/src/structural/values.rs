@@ -277,9 +277,8 @@ impl Validator<'_> {
     }
 
     fn too_many(&mut self, path: &Path<'_>, count: u64, most: u64) {
-        let items = if most == 1 { "item" } else { "items" };
-        let body = format!("Too many: {count}: must have at most {most} {items}");
-        self.push(ErrorType::TooMany, path, body);
+        let [count, most] = [count, most].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        self.push(ErrorType::TooMany, path, Error::too_many(path, count, most).body);
     }
 
     fn type_error(&mut self, path: &Path<'_>, expected: &str, found: &str) {

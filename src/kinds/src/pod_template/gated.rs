@@ -15,7 +15,7 @@ use crate::{
     values::{at, entries, items, items_mut, remove, text},
 };
 
-/// The fields that features bring: how to see that a spec uses them, and how to drop them.
+/// The features that bring fields of the spec.
 const GATED: [GatedUse; 9] = [
     (
         Feature::GenericWorkload,

@@ -9,7 +9,7 @@ use crate::{
     values::{items, items_mut, remove},
 };
 
-/// How to see that a status uses what a feature brings, and how to drop it.
+/// The features that bring fields of the status.
 const GATED: [GatedUse; 6] = [
     (
         Feature::InPlacePodLevelResourcesVerticalScaling,

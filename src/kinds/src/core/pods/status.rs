@@ -217,7 +217,7 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
     }
 }
 
-/// What claims of the pod take of its node's own resources (`validateNodeAllocatableResourceClaimStatus`).
+/// Validates the shares of its node's own resources that claims of the pod take (`validateNodeAllocatableResourceClaimStatus`).
 fn validate_node_allocatable_resource_claim_status(pod: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let named = items(pod.get("spec").unwrap_or(&none), "resourceClaims").iter();
