@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_actors::Clock;
 use trireme_machinery::{
-    GroupVersion,
+    Feature, Features, GroupVersion,
     field::ErrorList,
     schema::{self, TypeId},
 };
@@ -19,7 +19,7 @@ use trireme_registry::{
 use trireme_schema::ResourceData;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
-use crate::{TokenIssuer, kind::Kind, settings::KindSettings};
+use crate::{TokenIssuer, kind::Kind, pod_template::Capabilities, settings::KindSettings};
 
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
@@ -188,7 +188,15 @@ impl Trial {
 }
 
 /// Checks that the count of terminating pods is dropped from a status where its feature is off, unless it was stored.
-pub(crate) fn expect_terminating_replicas_gated([on, off]: [&Trial; 2], object: Value) {
+pub(crate) fn expect_terminating_replicas_gated(plural: &'static str, kind: fn(Capabilities) -> Kind, object: Value) {
+    let off = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
+    let [on, off] = [Features::default(), off].map(|features| {
+        let capabilities = Capabilities {
+            features,
+            ..Capabilities::default()
+        };
+        Trial::new("apps", plural, kind(capabilities))
+    });
     let old = on.create(object).expect("a valid object");
     let status = json!({ "terminatingReplicas": 2 });
     let count = |object: Value| object["status"]["terminatingReplicas"].clone();
@@ -242,7 +250,7 @@ pub(crate) fn settings() -> (TempDir, KindSettings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = KindSettings {
         apis: trireme_schema::ApiSelection::default(),
-        features: trireme_machinery::Features::default(),
+        features: Features::default(),
         storage_root: "/registry".to_owned(),
         storage_media_type: StorageMediaType::Json,
         allow_privileged: false,

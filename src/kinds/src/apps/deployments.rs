@@ -260,8 +260,6 @@ fn validate_rolling_update_deployment(rolling: &Value, path: &Path<'_>, errors: 
 
 #[cfg(test)]
 mod tests {
-    use trireme_machinery::Features;
-
     use super::*;
     use crate::testing::{self, Trial, named};
 
@@ -314,15 +312,7 @@ mod tests {
 
     #[test]
     fn terminating_replicas_are_dropped_unless_they_were_stored() {
-        let off = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
-        let [on, off] = [Features::default(), off].map(|features| {
-            let capabilities = Capabilities {
-                features,
-                ..Capabilities::default()
-            };
-            Trial::new("apps", "deployments", kind(capabilities))
-        });
-        testing::expect_terminating_replicas_gated([&on, &off], deployment(&json!({})));
+        testing::expect_terminating_replicas_gated("deployments", kind, deployment(&json!({})));
     }
 
     #[test]

@@ -129,8 +129,6 @@ impl Strategy for ReplicaSets {
 
 #[cfg(test)]
 mod tests {
-    use trireme_machinery::Features;
-
     use super::*;
     use crate::testing::{self, Trial, named};
 
@@ -141,15 +139,7 @@ mod tests {
 
     #[test]
     fn terminating_replicas_are_dropped_unless_they_were_stored() {
-        let off = Features::without(&[Feature::DeploymentReplicaSetTerminatingReplicas]);
-        let [on, off] = [Features::default(), off].map(|features| {
-            let capabilities = Capabilities {
-                features,
-                ..Capabilities::default()
-            };
-            Trial::new("apps", "replicasets", kind(capabilities))
-        });
-        testing::expect_terminating_replicas_gated([&on, &off], replica_set(&json!({})));
+        testing::expect_terminating_replicas_gated("replicasets", kind, replica_set(&json!({})));
     }
 
     #[test]
