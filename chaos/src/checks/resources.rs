@@ -6,10 +6,14 @@ use super::{
     Evidence, Violation,
     liveness::{installed, replica_samples},
 };
-use crate::history::{FaultRecord, History, Nanos, Outcome, Purpose, RecordedVerb};
+use crate::history::{FaultRecord, History, Nanos, Op, Outcome, Purpose, RecordedVerb};
 
 /// Fewer requests say nothing about a percentile.
 const ENOUGH: usize = 100;
+
+/// The most parts of a span whose percentiles are taken one by one. The median of them is compared, as the machine itself may
+/// stop for a moment: what slow watchers cost others they cost for as long as they are there.
+const MOST_PARTS: usize = 5;
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = bounded(history);
@@ -69,15 +73,10 @@ fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<N
     if installed(history).any(|(_, other)| other.slow_watchers.is_none() && meets(other)) {
         return None;
     }
-    let p99 = |span: &Range<Nanos>| {
-        let ops = history.ops.iter();
-        let ops = ops
-            .filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != RecordedVerb::Watch);
-        let during = ops.filter(|op| span.contains(&op.called));
-        let mut took: Vec<Nanos> = during.map(|op| op.returned - op.called).collect();
-        (took.len() >= ENOUGH).then(|| percentile(&mut took, 99))
-    };
-    let (alone, beside) = (p99(without)?, p99(&(slow.at..slow.until))?);
+    let (alone, beside) = (
+        usual_p99(history, without)?,
+        usual_p99(history, &(slow.at..slow.until))?,
+    );
     let limits = &history.run.limits;
     let allowed = alone + alone / 100 * limits.slow_watch_percent + limits.slow_watch_noise;
     (beside > allowed).then(|| {
@@ -89,4 +88,61 @@ fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<N
         );
         Violation::new(15, text, [Evidence::Fault(place)])
     })
+}
+
+/// The 99th percentile of how long requests took that began within a span, the median of its parts; none of too few requests.
+fn usual_p99(history: &History, span: &Range<Nanos>) -> Option<Nanos> {
+    let ops = history.ops.iter();
+    let ops =
+        ops.filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != RecordedVerb::Watch);
+    let mut during: Vec<_> = ops.filter(|op| span.contains(&op.called)).collect();
+    during.sort_by_key(|op| op.called);
+    let parts = (during.len() / ENOUGH).min(MOST_PARTS);
+    let length = during.len().checked_div(parts)?;
+    let p99 = |part: &[&Op]| {
+        let mut took: Vec<Nanos> = part.iter().map(|op| op.returned - op.called).collect();
+        percentile(&mut took, 99)
+    };
+    let mut found: Vec<Nanos> = during.chunks_exact(length).map(p99).collect();
+    Some(percentile(&mut found, 50))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::generate::{MS, generate};
+    use crate::history::SECOND;
+
+    /// Requests of 10 ms every 5 ms, for 8 s without and 8 s with slow watchers; those that begin in a span take 300 ms.
+    fn history(slower: Range<Nanos>) -> History {
+        let like = generate(0).ops.into_iter();
+        let like = like.filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok);
+        let like: Vec<_> = like.filter(|op| op.verb == RecordedVerb::Get).take(1).collect();
+        let at = (0..3_200).map(|number| number * 5 * MS);
+        let ops = at.zip(like.iter().cycle()).map(|(called, like)| Op {
+            called,
+            returned: called + if slower.contains(&called) { 300 * MS } else { 10 * MS },
+            ..like.clone()
+        });
+        let slow = FaultRecord {
+            at: 8 * SECOND,
+            until: 16 * SECOND,
+            slow_watchers: Some(0..8 * SECOND),
+            ..FaultRecord::default()
+        };
+        History {
+            ops: ops.collect(),
+            faults: vec![slow],
+            ..History::default()
+        }
+    }
+
+    #[test]
+    fn slow_watchers_are_blamed_for_what_lasts_and_not_for_a_moment_in_which_the_machine_stops() {
+        let blamed = |slower| !beside_slow_watchers(&history(slower)).is_empty();
+        assert!(!blamed(0..0));
+        assert!(!blamed(12 * SECOND..14 * SECOND), "a moment");
+        assert!(blamed(10 * SECOND..16 * SECOND));
+        assert!(!blamed(0..16 * SECOND), "it was so before");
+    }
 }

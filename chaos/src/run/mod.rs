@@ -105,6 +105,7 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
     );
     let mut seeds = StdRng::seed_from_u64(settings.seed);
     let mut results = Vec::new();
+    let mut unkept = Vec::new();
     let mut conclusion = Conclusion::Kept;
     let began = Instant::now();
     for (experiment, repeats) in &chosen {
@@ -125,6 +126,11 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
                 let dir = run_dir(&settings.report, experiment.name, repeat, attempt);
                 let outcome = one::run(&setup, experiment, seed.wrapping_add(attempt), &dir).await;
                 let (concluded, result) = judge(settings, &dir, outcome);
+                let shortcoming = match &result {
+                    Some(result) => shortcoming(result),
+                    None => Some("could not be done".to_owned()),
+                };
+                unkept.extend(shortcoming.map(|why| format!("{}: {why}", dir.display())));
                 results.extend(result);
                 // After each run, so that a run that is broken off leaves what it found.
                 report::write(&settings.report, &results).map_err(|error| format!("write the report: {error}"))?;
@@ -138,7 +144,19 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
     }
     print_targets(&results);
     println!("{}", settings.report.join("index.html").display());
+    // Last, as the end of a log is what is kept of it.
+    unkept.iter().for_each(|line| println!("{line}"));
     Ok(conclusion)
+}
+
+/// The first reason why a run does not count as passed; none if it does.
+fn shortcoming(result: &ExperimentResult) -> Option<String> {
+    match (result.violations.split_first(), &result.validity) {
+        (Some((first, [])), _) => Some(format!("violated: {first}")),
+        (Some((first, more)), _) => Some(format!("violated: {first}; {} more", more.len())),
+        (None, Validity::Invalid(reasons)) => Some(format!("invalid: {}", reasons.join("; "))),
+        (None, Validity::Valid) => None,
+    }
 }
 
 fn run_dir(report: &Path, experiment: &str, repeat: usize, attempt: u64) -> PathBuf {
