@@ -10,7 +10,10 @@ use std::{
 
 use trireme_machinery::schema::{Shape, StringFormat, TypeId, TypeTable};
 
-use crate::types::Type;
+use crate::{
+    syntax::{escape_field, is_reserved},
+    types::Type,
+};
 
 /// The variables, types and functions of an expression's place.
 #[derive(Debug, Clone)]
@@ -248,13 +251,22 @@ impl Environment {
         if self.is_patch_object(type_name) {
             return Some(Type::Dyn);
         }
-        self.fields.get(type_name)?.get(field).cloned()
+        self.known_field(type_name, field).cloned()
+    }
+
+    /// A field by its name, which may be left unescaped if it is a reserved word: `self.namespace` is `self.__namespace__`
+    /// (`DeclTypeProvider.FindStructFieldType` of `k8s.io/apiserver/pkg/cel`, from 1.31 on).
+    fn known_field(&self, type_name: &str, field: &str) -> Option<&Type> {
+        let fields = self.fields.get(type_name)?;
+        let by_escape = || fields.get(&*escape_field(field)?);
+        fields
+            .get(field)
+            .or_else(|| is_reserved(field).then(by_escape).flatten())
     }
 
     /// The type of a field of a named type, unknown if there is no such field.
     pub(crate) fn field_type(&self, type_name: &str, field: &str) -> &Type {
-        let fields = self.fields.get(type_name);
-        fields.and_then(|fields| fields.get(field)).unwrap_or(&Type::Dyn)
+        self.known_field(type_name, field).unwrap_or(&Type::Dyn)
     }
 
     /// Returns true if values of a type can be written out.

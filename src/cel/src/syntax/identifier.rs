@@ -32,7 +32,8 @@ pub fn is_identifier(name: &str) -> bool {
     begins && goes_on && !is_reserved(name)
 }
 
-fn is_reserved(name: &str) -> bool {
+/// Returns true for the words that cannot name a variable, and for which fields have escapes.
+pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || ["true", "false", "null", "in"].contains(&name)
 }
 

@@ -12,6 +12,7 @@ mod parser;
 mod selects;
 
 pub(crate) use describe::describe;
+pub(crate) use identifier::is_reserved;
 pub use identifier::{escape_field, is_identifier, unescape_field};
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
 pub use selects::selects_field;
