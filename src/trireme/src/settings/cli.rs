@@ -2,8 +2,11 @@
 
 mod cluster;
 
+use std::path::Path;
+
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use trireme_edge::VersionInfo;
 
 use super::errors::{SettingError, SettingsErrors};
 use super::keys::{self, KEYS};
@@ -11,6 +14,11 @@ use super::layers::nearest;
 use super::pki_init;
 use super::upstream_flags::UPSTREAM_FLAGS;
 use crate::cluster::{Access, Action};
+
+/// The command that serves.
+const SERVE: &str = "serve";
+/// A copy or a link of this name takes flags without a command, as that program does.
+const UPSTREAM_PROGRAM: &str = "kube-apiserver";
 
 /// The command of the command line.
 #[derive(Debug)]
@@ -23,15 +31,20 @@ pub(super) enum ParsedCommand {
     PkiInit(pki_init::PkiInitArgs),
     /// `trireme version`.
     Version,
-    /// Help, to print as it is.
+    /// Help, or the version as kube-apiserver says it, to print as it is.
     Help(String),
 }
 
 /// Reads the command line. Fails only if no command can be made out.
 pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<ParsedCommand, SettingsErrors> {
+    let args = with_command(args);
+    if args.get(1).is_some_and(|command| command == SERVE) && args.iter().any(|arg| arg == "--version") {
+        let version = VersionInfo::default().git_version;
+        return Ok(ParsedCommand::Help(format!("Kubernetes {version}\n")));
+    }
     let (known, errors) = match args.get(1).map(String::as_str) {
-        Some("serve") => drop_unknown_flags(args),
-        _ => (args.to_vec(), Vec::new()),
+        Some(SERVE) => drop_unknown_flags(&args),
+        _ => (args, Vec::new()),
     };
     match command().try_get_matches_from(known) {
         Ok(matches) => match matches.subcommand() {
@@ -60,8 +73,27 @@ pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<ParsedCo
     }
 }
 
+/// Adds `serve` where kube-apiserver's command line has no command: programs that start an API server for their tests are told
+/// where the binary is, and give it flags.
+fn with_command(args: &[String]) -> Vec<String> {
+    let mut args = args.to_vec();
+    let is_upstream = |program: &String| {
+        Path::new(program)
+            .file_name()
+            .is_some_and(|name| name == UPSTREAM_PROGRAM)
+    };
+    let own_flag = |flag: &String| matches!(flag.as_str(), "--help" | "--version");
+    let begins_with_flag = args
+        .get(1)
+        .is_some_and(|first| first.starts_with("--") && !own_flag(first));
+    if begins_with_flag || args.first().is_some_and(is_upstream) {
+        args.insert(1, SERVE.to_owned());
+    }
+    args
+}
+
 fn command() -> Command {
-    let serve = Command::new("serve")
+    let serve = Command::new(SERVE)
         .about("Serve the Kubernetes API")
         .after_help(
             "Every flag can also be given as TRIREME_<NAME> in the environment or as a key of the --config file.",

@@ -56,7 +56,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "external-hostname" HOST None, "Under which name clients find the server, for discovery; absent: --advertise-address";
     "endpoint-reconciler-type" TYPE Some("lease"), "lease: the endpoints of the Service kubernetes are the replicas that are alive; none: they are left alone";
     "secure-port" PORT Some("6443"), "Port for HTTPS";
-    "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates, admin.kubeconfig and the state of the replica group (raft) live";
+    "data-dir" DIR None, "Where the embedded store, the certificates, admin.kubeconfig and the state of the replica group (raft) live; absent: .trireme, or --cert-dir if that is given and the replica is alone beside etcd";
     "cors-allowed-origins" PATTERNS None, "Origins whose pages may read answers in browsers: regular expressions, separated by commas, that pin both ends of the host, such as //localhost(:|$)";
     "strict-transport-security-directives" DIRECTIVES None, "The header Strict-Transport-Security of every answer: max-age=SECONDS, includeSubDomains and preload, separated by commas; absent: no header";
     "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";
@@ -76,7 +76,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "cluster-ca-file" FILE None, "CA that signs the replicas of the group and nothing else";
     "cluster-cert-file" FILE None, "Certificate that this replica shows to the others, followed by its chain";
     "cluster-key-file" FILE None, "Key of the certificate that this replica shows to the others";
-    "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
+    "cert-dir" DIR None, "Where apiserver.crt and apiserver.key are looked for if --tls-cert-file is not given";
+    "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: that of --cert-dir, or one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "tls-min-version" VERSION None, "The oldest TLS version of connections: VersionTLS12 or VersionTLS13; absent: VersionTLS12";
     "tls-cipher-suites" SUITES None, "Cipher suites of connections with TLS 1.2, by their IANA names, separated by commas; those of TLS 1.3 cannot be chosen; absent: all that are there";

@@ -64,7 +64,6 @@ pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
     "watch-cache" BOOL AcceptedValues::Only(&["true"]), "reads are answered from watch caches";
     "watch-cache-sizes" SIZES AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
     "default-watch-cache-size" COUNT AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
-    "cert-dir" DIR AcceptedValues::Any, "certificates that are not given are made in --data-dir";
     "disable-http2-serving" BOOL AcceptedValues::Only(&["false"]), "HTTP/2 is always offered";
     "permit-address-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";
     "permit-port-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";

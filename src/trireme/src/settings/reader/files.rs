@@ -13,11 +13,47 @@ use super::{FILE, SettingsReader, readable};
 use crate::settings::KeyPairFiles;
 use crate::settings::values::list;
 
+const DIRECTORY: &str = "give a directory";
 const CAS: &str = "give a file of certificates of CAs, PEM";
 const CERTIFICATE: &str = "give a file that begins with a certificate, PEM";
 const PRIVATE_KEY: &str = "give a file with a private key, PEM";
 
 impl SettingsReader {
+    /// The directory of all that a replica writes. What a replica alone beside etcd has there can be made again, and programs
+    /// that start kube-apiserver for a test name its `--cert-dir` and nothing else.
+    pub(super) fn data_dir(&mut self) -> PathBuf {
+        let given = |name| self.layers.given(name).is_some();
+        let needs_no_other = given("etcd-servers") && !given("cluster-advertise");
+        let named = self.optional("data-dir", DIRECTORY, |text| Some(PathBuf::from(text)));
+        let shared = self.cert_dir().filter(|_| needs_no_other);
+        named.or(shared).unwrap_or_else(|| PathBuf::from(".trireme"))
+    }
+
+    fn cert_dir(&mut self) -> Option<PathBuf> {
+        self.optional("cert-dir", DIRECTORY, |text| Some(PathBuf::from(text)))
+    }
+
+    /// The serving certificate: that of `--tls-cert-file`, else the one in `--cert-dir` if there is one.
+    pub(super) fn serving(&mut self) -> Option<KeyPairFiles> {
+        if self.layers.given("tls-cert-file").is_some() || self.layers.given("tls-private-key-file").is_some() {
+            return self.pair("tls-cert-file", "tls-private-key-file");
+        }
+        let dir = self.cert_dir()?;
+        let pair = KeyPairFiles {
+            certificate: dir.join("apiserver.crt"),
+            key: dir.join("apiserver.key"),
+        };
+        if !pair.certificate.exists() && !pair.key.exists() {
+            return None;
+        }
+        if let Err(error) = judge_pair(&pair) {
+            let why = format!("apiserver.crt and apiserver.key in it are no certificate and its key: {error}");
+            self.refuse_if_given("cert-dir", &why);
+            return None;
+        }
+        Some(pair)
+    }
+
     /// A certificate and its key: both or neither, and they belong together.
     pub(super) fn pair(&mut self, certificate: &'static str, key: &'static str) -> Option<KeyPairFiles> {
         let given = [certificate, key].map(|name| self.layers.given(name).is_some());

@@ -93,3 +93,44 @@ fn events_without_a_time_to_live_are_kept() {
     assert_eq!(serve("trireme serve --event-ttl=0s", &[]).event_ttl, None);
     assert!(read_line("trireme serve --event-ttl=10ms", &[]).is_err());
 }
+
+#[test]
+fn the_serving_certificate_is_that_of_cert_dir_if_there_is_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pem = fs::read(pem_file(dir.path())).expect("read");
+    let line = format!(
+        "kube-apiserver --etcd-servers=http://a:1 --cert-dir={}",
+        dir.path().display()
+    );
+    assert!(serve(&line, &[]).serving.is_none(), "there is no certificate yet");
+    fs::write(dir.path().join("apiserver.crt"), &pem).expect("written");
+    assert_eq!(
+        errors(dir.path(), "--cert-dir=DIR"),
+        "1 error in the settings\n  --cert-dir: \"DIR\": apiserver.crt and apiserver.key in it are no certificate and its key: \
+         the private key cannot be read"
+    );
+    fs::write(dir.path().join("apiserver.key"), &pem).expect("written");
+    let settings = serve(&line, &[]);
+    let key = settings.serving.map(|pair| pair.key);
+    assert_eq!(key, Some(dir.path().join("apiserver.key")));
+    let named = serve(
+        &format!(
+            "{line} --tls-cert-file={0} --tls-private-key-file={0}",
+            dir.path().join("some.pem").display()
+        ),
+        &[],
+    );
+    assert_eq!(named.serving.map(|pair| pair.key), Some(dir.path().join("some.pem")));
+}
+
+#[test]
+fn a_replica_alone_beside_etcd_writes_into_cert_dir_if_nothing_else_is_said() {
+    let data_dir = |line: &str| serve(&format!("trireme serve --cert-dir=certs {line}"), &[]).data_dir;
+    assert_eq!(data_dir("--etcd-servers=http://a:1"), Path::new("certs"));
+    assert_eq!(data_dir("--etcd-servers=http://a:1 --data-dir=data"), Path::new("data"));
+    assert_eq!(
+        data_dir(""),
+        Path::new(".trireme"),
+        "objects would go where certificates can be made again"
+    );
+}

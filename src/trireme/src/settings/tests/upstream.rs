@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use expect_test::expect;
 
 use super::{check_errors, read_line, serve};
+use crate::settings::Invocation;
 use crate::settings::keys;
 
 /// The flags that kubeadm writes into the static pod of kube-apiserver, but for files, which have to exist.
@@ -98,4 +99,24 @@ fn an_address_of_this_machine_alone_may_be_advertised() {
         let line = format!("trireme serve --advertise-address={address}");
         assert!(read_line(&line, &[]).is_err(), "{address}");
     }
+}
+
+#[test]
+fn the_command_line_of_kube_apiserver_needs_no_command() {
+    for line in [
+        "trireme --secure-port=7443",
+        "/opt/kubebuilder/bin/kube-apiserver --secure-port=7443",
+    ] {
+        assert_eq!(serve(line, &[]).secure_port, 7443, "{line}");
+    }
+    let printed = |line: &str| match read_line(line, &[]) {
+        Ok(Invocation::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert!(printed("bin/kube-apiserver --help").contains(
+        "
+      --etcd-servers "
+    ));
+    assert!(printed("kube-apiserver --version").starts_with("Kubernetes v1.36."));
+    assert!(printed("trireme --help").contains("pki"));
 }
