@@ -5,10 +5,15 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::json;
+use trireme_tests::certificates::{Ca, showing};
 use trireme_tests::group::Group;
-use trireme_tests::server::binary;
+use trireme_tests::http::Client;
+use trireme_tests::ports::free_port;
+use trireme_tests::process::Process;
+use trireme_tests::server::{Etcd, binary};
 use trireme_tests::{Server, StoreChoice};
 
+const START_PATIENCE: Duration = Duration::from_secs(30);
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(args: &[&str]) -> Output {
@@ -58,6 +63,62 @@ fn the_first_line_on_standard_output_says_how_to_use_the_server() {
         log.lines().any(|line| line == expected),
         "{expected} is missing in: {log}"
     );
+}
+
+/// The flags of envtest of controller-runtime, and the files that it leaves in `--cert-dir`.
+#[test]
+fn a_program_that_starts_kube_apiserver_for_its_tests_can_start_this_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = dir.path().join("kube-apiserver");
+    std::os::unix::fs::symlink(binary().expect("a binary"), &program).expect("a link");
+    let help = Command::new(&program).arg("--help").output().expect("it runs");
+    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("\n      --etcd-servers "));
+    let certs = dir.path().join("certs");
+    fs::create_dir(&certs).expect("a directory");
+    let (servers, clients) = (Ca::new("envtest-environment"), Ca::new("envtest-clients"));
+    let (serving, serving_key) = servers.issue_for(&["localhost".to_owned(), "127.0.0.1".to_owned()]);
+    let (signer, signer_key) = servers.issue("sa-signer");
+    for (name, pem) in [
+        ("apiserver.crt", serving.pem()),
+        ("apiserver.key", serving_key.serialize_pem()),
+        ("sa-signer.crt", signer.pem()),
+        ("sa-signer.key", signer_key.serialize_pem()),
+        ("client-cert-auth-ca.crt", clients.pem.clone()),
+        ("servers.crt", servers.pem.clone()),
+    ] {
+        fs::write(certs.join(name), pem).expect("written");
+    }
+    let etcd = Etcd::start().unwrap_or_else(|error| panic!("{error}"));
+    let (port, in_certs) = (free_port(), |name: &str| certs.join(name).display().to_string());
+    let mut command = Command::new(&program);
+    command.current_dir(&dir).args([
+        "--allow-privileged=true",
+        "--authorization-mode=RBAC",
+        "--bind-address=127.0.0.1",
+        &format!("--cert-dir={}", certs.display()),
+        &format!("--client-ca-file={}", in_certs("client-cert-auth-ca.crt")),
+        "--disable-admission-plugins=ServiceAccount",
+        &format!("--etcd-servers={}", etcd.url()),
+        &format!("--secure-port={port}"),
+        &format!("--service-account-issuer=https://127.0.0.1:{port}/"),
+        &format!("--service-account-key-file={}", in_certs("sa-signer.crt")),
+        &format!("--service-account-signing-key-file={}", in_certs("sa-signer.key")),
+        "--service-cluster-ip-range=10.0.0.0/24",
+    ]);
+    let mut process = Process::start("kube-apiserver", &mut command, dir.path()).expect("it starts");
+    let anyone = Client::new(port, &certs.join("servers.crt")).expect("a client");
+    let healthy = || anyone.get("/healthz").is_ok_and(|answer| answer.code == 200);
+    let waited = process.wait_until("healthy", START_PATIENCE, healthy);
+    waited.unwrap_or_else(|error| panic!("{error}"));
+    let admin = clients.issue_recorded(&json!({"subject": "/CN=admin/O=system:masters"}));
+    let namespace = json!({"metadata": {"name": "made"}});
+    let made = showing(&anyone, &admin).json("POST", "/api/v1/namespaces", &namespace);
+    assert_eq!(made.expect("an answer").code, 201);
+    assert!(
+        !dir.path().join(".trireme").exists(),
+        "nothing is left where the test runs"
+    );
+    assert_eq!(process.terminate(STOP_PATIENCE).as_deref(), Ok("exit status: 0"));
 }
 
 #[test]
