@@ -39,7 +39,6 @@ impl Writer {
         let mut object = decoded.object;
         let has_namespace = metadata::has_namespace(&object);
         metadata::settle_namespace(&mut object, request.namespace())?;
-        refuse_resource_version(&object)?;
         self.default_note_and_convert(&request, &mut object, has_namespace)?;
         let record = WriteRecord {
             warnings: decoded.warnings,
@@ -64,10 +63,11 @@ impl Writer {
         metadata::wipe_new(&mut object);
         let mut write = Attributes::new(request, None, None).with_record(record);
         metadata::text(&object, "name").clone_into(&mut write.name);
+        let revised_by_client = has_revision(&object);
         write.object = Some(object);
         let object = self.mutate(&mut write).await?;
         if !metadata::text(&object, "name").is_empty() || metadata::text(&object, "generateName").is_empty() {
-            return self.try_create(write, object).await?;
+            return self.try_create(write, object, revised_by_client).await?;
         }
         let record = write.take_record();
         let mut attempts = 0;
@@ -77,7 +77,7 @@ impl Writer {
             let name = metadata::generate_name(metadata::text(&object, "generateName"));
             metadata::of(&mut candidate).insert("name".into(), name.into());
             let write = Attributes::new(request, None, None).with_record(record.clone());
-            match self.try_create(write, candidate).await? {
+            match self.try_create(write, candidate, revised_by_client).await? {
                 Err(_) if attempts < NAME_ATTEMPTS => {}
                 done => return done,
             }
@@ -85,15 +85,25 @@ impl Writer {
     }
 
     /// The stages after mutating admission; the inner error says that the name is taken.
-    async fn try_create(&self, mut write: Attributes, object: Value) -> Result<Result<Written, ApiError>, ApiError> {
+    async fn try_create(
+        &self,
+        mut write: Attributes,
+        object: Value,
+        revised_by_client: bool,
+    ) -> Result<Result<Written, ApiError>, ApiError> {
         let mut object = self.prepare_and_validate(&mut write, object).await?;
         let key = self.storage_key(&write.target.namespace, &write.name);
         if write.context.dry_run {
             return self.pretend_to_create(write, &key, object).await;
         }
+        // A new object has no revision. kube-apiserver's store says so, after everything else and not in a dry run, with 500. If
+        // it is the client's error and not that of a webhook, it gets 400.
         if has_revision(&object) {
-            // Only admission can have set it here: the client's has been refused or taken away.
-            return Err(write.with_warnings(ApiError::unspecified(HAS_REVISION)));
+            let error = match revised_by_client {
+                true => ApiError::new(Reason::BadRequest, HAS_REVISION),
+                false => ApiError::unspecified(HAS_REVISION),
+            };
+            return Err(write.with_warnings(error));
         }
         metadata::of(&mut object).remove("selfLink");
         Ok(
@@ -149,14 +159,6 @@ fn created(object: Answer, record: WriteRecord) -> Written {
 }
 
 const HAS_REVISION: &str = "resourceVersion should not be set on objects to be created";
-
-/// A new object has no revision. kube-apiserver answers 500 here; the error is the client's, so it gets 400.
-fn refuse_resource_version(object: &Value) -> Result<(), ApiError> {
-    match has_revision(object) {
-        true => Err(ApiError::new(Reason::BadRequest, HAS_REVISION)),
-        false => Ok(()),
-    }
-}
 
 fn has_revision(object: &Value) -> bool {
     let revision = metadata::text(object, "resourceVersion").parse::<u64>();

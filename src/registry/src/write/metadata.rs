@@ -124,7 +124,6 @@ pub(super) fn wipe_new(object: &mut Value) {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "selfLink",
-        "resourceVersion",
     ] {
         metadata.remove(name);
     }

@@ -157,9 +157,10 @@ impl Writer {
                 Err(error) => return Err(error),
             };
             let mut record = WriteRecord::default();
-            let Some(object) = update.desired.if_missing(self, &request, &mut record).await? else {
+            let Some(mut object) = update.desired.if_missing(self, &request, &mut record).await? else {
                 return Err(error);
             };
+            metadata::of(&mut object).remove("resourceVersion");
             key.release();
             let mut creation = WriteRequest::clone(&request);
             creation.operation = Operation::Create;

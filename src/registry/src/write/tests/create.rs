@@ -207,6 +207,10 @@ fn a_dry_run_of_any_verb_stores_nothing() {
         let written = create("b").await.expect("it could be created");
         assert!(written.created && answered(&written)["metadata"].get("resourceVersion").is_none());
         assert_eq!(refused(create("a").await).0, Reason::AlreadyExists);
+        // Only the store minds a revision, and it is not asked to write.
+        let revised = thing("b", json!({"resourceVersion": "7"}), json!({}));
+        let written = bench.registry.create(creation(revised, dry_run())).await;
+        assert!(written.expect("it could be created").created);
         let changed = thing("a", json!({}), json!({"spec": {"count": 2}}));
         let mut put = replacement("a", changed);
         put.options = dry_run();
