@@ -21,6 +21,10 @@ const OTHERS: &[(&str, &str)] = &[
         "service-cluster-ip-range",
         "a start takes no flags; it is the range that kubeadm gives",
     ),
+    (
+        "cert-dir",
+        "a certificate is looked for there only if the flag is given; one that is made goes into the data directory",
+    ),
     ("help", "kube-apiserver shows a default of it"),
     (
         "http2-max-streams-per-connection",
