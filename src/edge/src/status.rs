@@ -7,6 +7,7 @@ use actix_web::{
     HttpResponse,
     http::{StatusCode, header},
 };
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, Object, Reason,
@@ -152,11 +153,60 @@ fn body(status: &Value, style: ErrorStyle) -> (ResponseFormat, Vec<u8>) {
         (ResponseFormat::Yaml, _) => return (ResponseFormat::Yaml, yaml::encode(status).into_bytes()),
         _ => {}
     }
-    let json = status.to_string().into_bytes();
-    (
-        ResponseFormat::Json,
-        if style.pretty { negotiation::indent(&json) } else { json },
-    )
+    let json = serde_json::to_vec(&InOrder(status, STATUS)).unwrap_or_default();
+    let mut json = if style.pretty { negotiation::indent(&json) } else { json };
+    json.push(b'\n');
+    (ResponseFormat::Json, json)
+}
+
+/// Names of fields in the order in which they are written, each with those of the objects below it.
+#[derive(Clone, Copy)]
+struct FieldOrder(&'static [(&'static str, FieldOrder)]);
+
+/// Whatever is below is written as it comes.
+const PLAIN: FieldOrder = FieldOrder(&[]);
+
+/// The order of kube-apiserver. People read errors, and some programs hold them against a text.
+const STATUS: FieldOrder = FieldOrder(&[
+    ("kind", PLAIN),
+    ("apiVersion", PLAIN),
+    ("metadata", PLAIN),
+    ("status", PLAIN),
+    ("message", PLAIN),
+    ("reason", PLAIN),
+    ("details", DETAILS),
+    ("code", PLAIN),
+]);
+const DETAILS: FieldOrder = FieldOrder(&[
+    ("name", PLAIN),
+    ("group", PLAIN),
+    ("kind", PLAIN),
+    ("uid", PLAIN),
+    ("causes", CAUSE),
+    ("retryAfterSeconds", PLAIN),
+]);
+const CAUSE: FieldOrder = FieldOrder(&[("reason", PLAIN), ("message", PLAIN), ("field", PLAIN)]);
+
+/// A value whose fields are written in an order; those that it does not name come last.
+struct InOrder<'a>(&'a Value, FieldOrder);
+
+impl Serialize for InOrder<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(value, FieldOrder(order)) = self;
+        match value {
+            Value::Object(fields) => {
+                let named = order
+                    .iter()
+                    .filter_map(|(name, below)| Some((*name, InOrder(fields.get(*name)?, *below))));
+                let is_named = |field: &str| order.iter().any(|(name, _)| *name == field);
+                let others = fields.iter().filter(|(name, _)| !is_named(name));
+                let others = others.map(|(name, value)| (name.as_str(), InOrder(value, PLAIN)));
+                serializer.collect_map(named.chain(others))
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(|item| InOrder(item, self.1))),
+            plain => plain.serialize(serializer),
+        }
+    }
 }
 
 /// The answer of Go's multiplexer for a path that is not served.
@@ -184,7 +234,8 @@ mod tests {
     use super::*;
 
     fn check(error: ApiError, expected: &str) {
-        assert_eq!(object(&error).to_string(), expected);
+        let (_, body) = body(&object(&error), ErrorStyle::default());
+        assert_eq!(String::from_utf8_lossy(&body), format!("{expected}\n"));
     }
 
     #[test]
@@ -195,19 +246,31 @@ mod tests {
         };
         check(
             ApiError::not_found(&deployments, "d"),
-            r#"{"apiVersion":"v1","code":404,"details":{"group":"apps","kind":"deployments","name":"d"},"kind":"Status","message":"deployments.apps \"d\" not found","metadata":{},"reason":"NotFound","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"deployments.apps \"d\" not found","reason":"NotFound","details":{"name":"d","group":"apps","kind":"deployments"},"code":404}"#,
         );
         check(
             ApiError::new(Reason::Unauthorized, "Unauthorized"),
-            r#"{"apiVersion":"v1","code":401,"kind":"Status","message":"Unauthorized","metadata":{},"reason":"Unauthorized","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#,
         );
         check(
             resource_not_found(),
-            r#"{"apiVersion":"v1","code":404,"details":{},"kind":"Status","message":"the server could not find the requested resource","metadata":{},"reason":"NotFound","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}"#,
         );
         check(
             ApiError::method_not_allowed(),
-            r#"{"apiVersion":"v1","code":405,"details":{},"kind":"Status","message":"the server does not allow this method on the requested resource","metadata":{},"reason":"MethodNotAllowed","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}"#,
+        );
+    }
+
+    #[test]
+    fn causes_read_as_those_of_kube_apiserver() {
+        let status = json!({"kind": "Status", "other": 1, "details": {"kind": "Pod", "name": "a", "causes": [
+            {"field": "spec", "message": "bad", "reason": "FieldValueInvalid"},
+        ]}});
+        let text = serde_json::to_string(&InOrder(&status, STATUS)).expect("JSON");
+        assert_eq!(
+            text,
+            r#"{"kind":"Status","details":{"name":"a","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"bad","field":"spec"}]},"other":1}"#
         );
     }
 
@@ -217,7 +280,7 @@ mod tests {
         error.continue_token = Some("t".into());
         check(
             error,
-            r#"{"apiVersion":"v1","code":410,"kind":"Status","message":"too old","metadata":{"continue":"t"},"reason":"Expired","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{"continue":"t"},"status":"Failure","message":"too old","reason":"Expired","code":410}"#,
         );
     }
 
