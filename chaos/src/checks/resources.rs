@@ -74,8 +74,8 @@ fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<N
         return None;
     }
     let (alone, beside) = (
-        usual_p99(history, without)?,
-        usual_p99(history, &(slow.at..slow.until))?,
+        median_p99(history, without)?,
+        median_p99(history, &(slow.at..slow.until))?,
     );
     let limits = &history.run.limits;
     let allowed = alone + alone / 100 * limits.slow_watch_percent + limits.slow_watch_noise;
@@ -91,7 +91,7 @@ fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<N
 }
 
 /// The 99th percentile of how long requests took that began within a span, the median of its parts; none of too few requests.
-fn usual_p99(history: &History, span: &Range<Nanos>) -> Option<Nanos> {
+fn median_p99(history: &History, span: &Range<Nanos>) -> Option<Nanos> {
     let ops = history.ops.iter();
     let ops =
         ops.filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != RecordedVerb::Watch);

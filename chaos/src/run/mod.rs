@@ -105,7 +105,7 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
     );
     let mut seeds = StdRng::seed_from_u64(settings.seed);
     let mut results = Vec::new();
-    let mut unkept = Vec::new();
+    let mut not_passed = Vec::new();
     let mut conclusion = Conclusion::Kept;
     let began = Instant::now();
     for (experiment, repeats) in &chosen {
@@ -130,7 +130,7 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
                     Some(result) => shortcoming(result),
                     None => Some("could not be done".to_owned()),
                 };
-                unkept.extend(shortcoming.map(|why| format!("{}: {why}", dir.display())));
+                not_passed.extend(shortcoming.map(|why| format!("{}: {why}", dir.display())));
                 results.extend(result);
                 // After each run, so that a run that is broken off leaves what it found.
                 report::write(&settings.report, &results).map_err(|error| format!("write the report: {error}"))?;
@@ -145,7 +145,7 @@ pub async fn run(settings: &RunSettings) -> Result<Conclusion, String> {
     print_targets(&results);
     println!("{}", settings.report.join("index.html").display());
     // Last, as the end of a log is what is kept of it.
-    unkept.iter().for_each(|line| println!("{line}"));
+    not_passed.iter().for_each(|line| println!("{line}"));
     Ok(conclusion)
 }
 

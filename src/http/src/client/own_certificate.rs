@@ -1,6 +1,6 @@
 //! Servers that show a certificate which is itself among those that are trusted: that of a CA, as `openssl req -x509` makes it, or
-//! one that a CA signed which is not told. Go takes such certificates, so webhooks have them; webpki refuses a CA's certificate as
-//! that of a server, and wants the CA of any other.
+//! one whose CA is not in the bundle, as envtest gives it. Go takes such certificates, so webhooks have them; webpki refuses a CA's
+//! certificate as that of a server, and wants the CA of any other.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(super) struct CaOrServer {
     pub(super) trusted: Vec<CertificateDer<'static>>,
 }
 
-/// Returns true for the errors that are about the one who signed, or about a CA as a server. webpki has found the times and purposes
-/// of the certificate right by then. One of them it does not say in a type of rustls.
+/// Returns true for the errors that are about the issuer, or about a CA as a server. webpki has found the times of the certificate
+/// right by then, and the purposes of one that is no CA's. The error about a CA has no type of its own in rustls.
 fn is_about_signer(error: &rustls::Error) -> bool {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::Other(other)) => other.0.to_string() == "CaUsedAsEndEntity",

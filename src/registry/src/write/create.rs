@@ -63,11 +63,11 @@ impl Writer {
         metadata::wipe_new(&mut object);
         let mut write = Attributes::new(request, None, None).with_record(record);
         metadata::text(&object, "name").clone_into(&mut write.name);
-        let revised_by_client = has_revision(&object);
+        let client_set_revision = has_revision(&object);
         write.object = Some(object);
         let object = self.mutate(&mut write).await?;
         if !metadata::text(&object, "name").is_empty() || metadata::text(&object, "generateName").is_empty() {
-            return self.try_create(write, object, revised_by_client).await?;
+            return self.try_create(write, object, client_set_revision).await?;
         }
         let record = write.take_record();
         let mut attempts = 0;
@@ -77,7 +77,7 @@ impl Writer {
             let name = metadata::generate_name(metadata::text(&object, "generateName"));
             metadata::of(&mut candidate).insert("name".into(), name.into());
             let write = Attributes::new(request, None, None).with_record(record.clone());
-            match self.try_create(write, candidate, revised_by_client).await? {
+            match self.try_create(write, candidate, client_set_revision).await? {
                 Err(_) if attempts < NAME_ATTEMPTS => {}
                 done => return done,
             }
@@ -89,7 +89,7 @@ impl Writer {
         &self,
         mut write: Attributes,
         object: Value,
-        revised_by_client: bool,
+        client_set_revision: bool,
     ) -> Result<Result<Written, ApiError>, ApiError> {
         let mut object = self.prepare_and_validate(&mut write, object).await?;
         let key = self.storage_key(&write.target.namespace, &write.name);
@@ -99,7 +99,7 @@ impl Writer {
         // A new object has no revision. kube-apiserver's store says so, after everything else and not in a dry run, with 500. If
         // it is the client's error and not that of a webhook, it gets 400.
         if has_revision(&object) {
-            let error = match revised_by_client {
+            let error = match client_set_revision {
                 true => ApiError::new(Reason::BadRequest, HAS_REVISION),
                 false => ApiError::unspecified(HAS_REVISION),
             };

@@ -23,9 +23,9 @@ impl SettingsReader {
     /// that start kube-apiserver for a test name its `--cert-dir` and nothing else.
     pub(super) fn data_dir(&mut self) -> PathBuf {
         let given = |name| self.layers.given(name).is_some();
-        let needs_no_other = given("etcd-servers") && !given("cluster-advertise");
+        let alone_beside_etcd = given("etcd-servers") && !given("cluster-advertise");
         let named = self.optional("data-dir", DIRECTORY, |text| Some(PathBuf::from(text)));
-        let shared = self.cert_dir().filter(|_| needs_no_other);
+        let shared = self.cert_dir().filter(|_| alone_beside_etcd);
         named.or(shared).unwrap_or_else(|| PathBuf::from(".trireme"))
     }
 
