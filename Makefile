@@ -53,6 +53,7 @@ fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)
 
 # Finds tests that fail now and then, by repetition: make flaky FLAKY_SECONDS=3600 PACKAGES="trireme-actors trireme-registry".
+# What has passed is kept in target/flaky.json, and the next run goes on from there.
 FLAKY_SECONDS ?= 1800
 PACKAGES ?=
 flaky:

@@ -48,6 +48,8 @@ fn a_put_from_a_state_that_is_surely_over_is_refused_without_asking_the_store() 
             bench.put("a", thing("a", metadata, json!({"spec": {"count": count}})))
         };
         put(2).await.expect("the revision is right");
+        let seen = bench.now("a").await.expect("it is there");
+        assert_eq!(seen["spec"]["count"], 2, "the cache knows of the write, too");
         let gets = store.gets.load(Ordering::SeqCst);
         assert_eq!(refused(put(3).await), (Reason::Conflict, MODIFIED.to_owned()));
         assert_eq!(store.gets.load(Ordering::SeqCst), gets);
