@@ -83,7 +83,8 @@ fn flags_choose_what_is_served_and_pages_tell_of_it() {
 
 #[test]
 fn a_server_tells_its_state_and_its_commit() {
-    let server = Server::start(StoreChoice::Embedded);
+    let server = Server::try_start(StoreChoice::Embedded, &["--version=v1.36.2-custom"]);
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
     let page = get(&client, "/statusz").text();
     assert!(
@@ -96,6 +97,7 @@ fn a_server_tells_its_state_and_its_commit() {
         commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "{version}"
     );
+    assert_eq!(version["gitVersion"], "v1.36.2-custom");
 }
 
 #[test]

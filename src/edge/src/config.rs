@@ -141,6 +141,14 @@ pub struct VersionInfo {
     pub build_date: String,
 }
 
+impl VersionInfo {
+    /// The release of Kubernetes, `1.36.…`.
+    pub fn release(&self) -> &str {
+        let version = self.git_version.trim_start_matches('v');
+        version.split(['-', '+']).next().unwrap_or(version)
+    }
+}
+
 impl Default for VersionInfo {
     fn default() -> Self {
         Self {

@@ -287,7 +287,7 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
         port: settings.secure_port,
         service_addresses: vec![settings.kubernetes_address()],
         hostname: hostname(),
-        foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
+        serving: &settings.serving,
         now: clock.wall(),
     })
 }
@@ -307,8 +307,7 @@ fn instance(settings: &Settings) -> String {
 
 /// The authority that signed the serving certificate.
 fn root_ca(settings: &Settings, pki: &Pki) -> Result<String, BuildError> {
-    let foreign = settings.serving.as_ref().map(|files| &files.certificate);
-    let file = settings.root_ca_file.as_ref().or(foreign).unwrap_or(&pki.ca_file);
+    let file = settings.root_ca_file.as_ref().unwrap_or(&pki.serving_authority);
     Ok(String::from_utf8_lossy(&read_file(file)?).into_owned())
 }
 

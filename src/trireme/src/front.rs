@@ -61,15 +61,15 @@ pub(crate) struct Keys<'a> {
 }
 
 /// The build information of `/version`; outside of a repository it names no commit.
-fn version() -> VersionInfo {
+fn version(settings: &Settings) -> VersionInfo {
     let standard = VersionInfo::default();
     VersionInfo {
+        git_version: settings.reported_version.clone().unwrap_or(standard.git_version),
         git_commit: env!("TRIREME_GIT_COMMIT").to_owned(),
         build_date: match env!("TRIREME_COMMIT_DATE") {
-            "" => standard.build_date.clone(),
+            "" => standard.build_date,
             date => date.to_owned(),
         },
-        ..standard
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn start(
     telemetry: Telemetry,
 ) -> Result<RunningServer, BuildError> {
     warn_of_what_has_no_effect(settings);
-    let version = version();
+    let version = version(settings);
     version_metrics::record(&version, &settings.feature_gates);
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let director = &served.director;
@@ -234,14 +234,9 @@ fn taken_out(settings: &Settings) -> FrontProxyHeaders {
     headers
 }
 
-/// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
-/// or the one of the settings; those of front proxies have CAs of their own.
+/// Client certificates are trusted that our own CA signed or the one of the settings; those of front proxies have CAs of their own.
 pub(crate) fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn TlsProvider>, BuildError> {
-    let (certificate, key) = match &settings.serving {
-        Some(files) => (&files.certificate, &files.key),
-        None => (&pki.serving_certificate, &pki.serving_key),
-    };
-    let mut paths = vec![certificate.clone(), key.clone()];
+    let mut paths = vec![pki.serving.certificate.clone(), pki.serving.key.clone()];
     paths.extend(client_cas(settings, pki));
     let proxies_at = paths.len();
     let proxies = settings.request_header.as_ref();

@@ -12,8 +12,7 @@ const MIN_COMPATIBLE: &str = "1.35";
 
 /// Sets all of them.
 pub(crate) fn record(version: &VersionInfo, gates: &FeatureGates) {
-    let release = version.git_version.trim_start_matches('v');
-    let release = release.split('+').next().unwrap_or(release);
+    let release = version.release();
     let mut numbers = release.split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     gauge!(

@@ -112,8 +112,7 @@ fn shown_duration(seconds: i64) -> String {
 
 /// The version of Kubernetes that is served, with its patch and without.
 fn versions(api: &Api) -> (String, String) {
-    let version = api.version.git_version.trim_start_matches('v');
-    let binary = version.split('+').next().unwrap_or(version);
+    let binary = api.version.release();
     let emulated: Vec<&str> = binary.split('.').take(2).collect();
     (binary.to_owned(), emulated.join("."))
 }

@@ -100,6 +100,16 @@ impl Authority {
         with_certificate(&self.certificate_pem, |certificate| expires_before(certificate, now))
     }
 
+    /// Returns true if this CA has signed the first certificate of a PEM text.
+    pub(super) fn has_issued(&self, certificate: &str) -> bool {
+        let judged = with_certificate(certificate, |certificate| {
+            with_certificate(&self.certificate_pem, |ca| {
+                certificate.issuer() == ca.subject() && certificate.verify_signature(Some(ca.public_key())).is_ok()
+            })
+        });
+        matches!(judged, Ok(Ok(true)))
+    }
+
     /// A certificate and its new key.
     pub(super) fn issue(&self, leaf: &Leaf, now: SystemTime) -> Result<(String, String), CertificateFileError> {
         let key = make_key()?;
@@ -177,19 +187,14 @@ impl Leaf {
     /// Returns true if a certificate made earlier still serves: ours, with its key, for all names, and not soon over.
     pub(super) fn is_met_by(&self, certificate: &str, key: &str, authority: &Authority, now: SystemTime) -> bool {
         let Ok(key) = read_key(key) else { return false };
-        let issued_by = |certificate: &X509Certificate<'_>| {
-            with_certificate(&authority.certificate_pem, |ca| {
-                certificate.issuer() == ca.subject() && certificate.verify_signature(Some(ca.public_key())).is_ok()
-            })
-        };
         with_certificate(certificate, |certificate| {
             let names = names_of(certificate);
             has_key(certificate, &key)
                 && !expires_before(certificate, now + RENEW_BEFORE)
                 && self.names.iter().all(|name| names.contains(name))
-                && issued_by(certificate).unwrap_or(false)
         })
         .unwrap_or(false)
+            && authority.has_issued(certificate)
     }
 }
 

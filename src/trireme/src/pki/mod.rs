@@ -8,7 +8,8 @@
 //! DATA_DIR/admin.kubeconfig                          0600  made anew whenever its content would differ
 //! DATA_DIR/pki/                                      0700
 //!   ca.crt  ca.key                                   the replica's own CA; never replaced
-//!   apiserver.crt  apiserver.key                     serving certificate; renewed for new names and before expiry
+//!   apiserver.crt  apiserver.key                     serving certificate; renewed for new names and before expiry.
+//!                                                    With --cert-dir it is there, followed by the CA
 //!   sa.key  sa.pub                                   service-account tokens are signed with this (ECDSA P-256)
 //!   admin.crt  admin.key                             user kubernetes-admin, group system:masters
 //!   front-proxy-ca.crt  front-proxy-ca.key           aggregated API servers know this one by it; never replaced
@@ -33,6 +34,8 @@ use certificates::{Authority, Leaf};
 pub(crate) use files::PkiFileError;
 pub(crate) use init::{InitWanted, init};
 
+use crate::settings::{KeyPairFiles, ServingFiles};
+
 /// The common name of what is shown to aggregated API servers, and of its files.
 pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 
@@ -41,10 +44,10 @@ pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 pub(crate) struct Pki {
     /// The CA that signed our certificates, PEM.
     pub(crate) ca_file: PathBuf,
-    /// Our serving certificate, PEM.
-    pub(crate) serving_certificate: PathBuf,
-    /// Its key, PKCS#8 PEM.
-    pub(crate) serving_key: PathBuf,
+    /// The serving certificate.
+    pub(crate) serving: KeyPairFiles,
+    /// What clients must trust to believe it, PEM: our CA, or the certificate itself if it is not ours.
+    pub(crate) serving_authority: PathBuf,
     /// The key that signs service-account tokens unless the settings name another key, PKCS#8 PEM.
     pub(crate) service_account_key: PathBuf,
     /// The kubeconfig for the user.
@@ -70,8 +73,8 @@ pub(crate) struct PkiRequest<'a> {
     pub(crate) service_addresses: Vec<IpAddr>,
     /// This machine's name, if it has one.
     pub(crate) hostname: Option<String>,
-    /// A serving certificate that is used in place of ours: clients must trust it.
-    pub(crate) foreign_serving_certificate: Option<&'a Path>,
+    /// Where the serving certificate comes from.
+    pub(crate) serving: &'a ServingFiles,
     /// Wall time.
     pub(crate) now: SystemTime,
 }
@@ -103,27 +106,58 @@ pub(crate) fn ensure(wanted: &PkiRequest<'_>) -> Result<Pki, PkiError> {
     files::make_private_dir(wanted.data_dir)?;
     let dir = wanted.data_dir.join("pki");
     files::make_private_dir(&dir)?;
+    let authority = authority(&dir, "ca", wanted.now)?;
+    let ca_file = dir.join("ca.crt");
+    let (serving, is_ours) = serving(wanted, &dir, &authority)?;
     let pki = Pki {
-        ca_file: dir.join("ca.crt"),
-        serving_certificate: dir.join("apiserver.crt"),
-        serving_key: dir.join("apiserver.key"),
+        serving_authority: if is_ours { &ca_file } else { &serving.certificate }.clone(),
+        ca_file,
+        serving,
         service_account_key: dir.join("sa.key"),
         kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
         front_proxy_ca: dir.join("front-proxy-ca.crt"),
         front_proxy_certificate: dir.join(format!("{FRONT_PROXY}.crt")),
         front_proxy_key: dir.join(format!("{FRONT_PROXY}.key")),
     };
-    let authority = authority(&dir, "ca", wanted.now)?;
-    let serving = Leaf::serving(names(wanted));
-    leaf(&dir, "apiserver", &authority, &serving, wanted.now)?;
     leaf(&dir, "admin", &authority, &Leaf::admin(), wanted.now)?;
     let proxies = self::authority(&dir, "front-proxy-ca", wanted.now)?;
     leaf(&dir, FRONT_PROXY, &proxies, &Leaf::front_proxy(FRONT_PROXY), wanted.now)?;
     service_account_key(&dir)?;
     let server = format!("https://127.0.0.1:{}", wanted.port);
-    let trusted = wanted.foreign_serving_certificate.unwrap_or(&pki.ca_file);
-    write_kubeconfig(&pki.kubeconfig, &server, trusted, &dir)?;
+    write_kubeconfig(&pki.kubeconfig, &server, &pki.serving_authority, &dir)?;
     Ok(pki)
+}
+
+/// The serving certificate, and whether it is ours: made if it is missing, renewed if it no longer serves.
+fn serving(wanted: &PkiRequest<'_>, pki_dir: &Path, authority: &Authority) -> Result<(KeyPairFiles, bool), PkiError> {
+    let named = match wanted.serving {
+        ServingFiles::Given(pair) => return Ok((pair.clone(), false)),
+        ServingFiles::InDir(dir) => Some(dir.as_path()),
+        ServingFiles::Made => None,
+    };
+    let dir = named.unwrap_or(pki_dir);
+    files::make_private_dir(dir)?;
+    let pair = KeyPairFiles {
+        certificate: dir.join("apiserver.crt"),
+        key: dir.join("apiserver.key"),
+    };
+    let found = named.and(files::read_opt(&pair.certificate)?);
+    if found.is_some_and(|found| !authority.has_issued(&found)) {
+        return Ok((pair, false));
+    }
+    leaf(dir, "apiserver", authority, &Leaf::serving(names(wanted)), wanted.now)?;
+    if named.is_some() {
+        // This one file is what clients are given to trust, as that of kube-apiserver, which is followed by its CA, too.
+        let (certificate, ca) = (files::read(&pair.certificate)?, authority.certificate_pem());
+        if !certificate.ends_with(ca) {
+            files::write(
+                &pair.certificate,
+                format!("{certificate}{ca}").as_bytes(),
+                files::PUBLIC,
+            )?;
+        }
+    }
+    Ok((pair, true))
 }
 
 /// The CA in `NAME.crt` and `NAME.key`.

@@ -16,7 +16,7 @@ fn wanted(data_dir: &Path) -> PkiRequest<'_> {
         port: 6443,
         service_addresses: vec!["10.96.0.1".parse().expect("an address")],
         hostname: Some("ship".to_owned()),
-        foreign_serving_certificate: None,
+        serving: &ServingFiles::Made,
         now: UNIX_EPOCH + START,
     }
 }
@@ -170,4 +170,35 @@ fn irreparable_files_are_reported() {
     fs::write(other.path().join("pki/sa.key"), "nonsense").expect("written");
     let error = ensure(&wanted(other.path())).expect_err("the key is none");
     assert!(error.to_string().contains("sa.key"), "{error}");
+}
+
+#[test]
+fn a_directory_for_the_serving_certificate_gets_it_with_its_ca_and_one_of_others_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, certs) = (dir.path().join("data"), dir.path().join("certs"));
+    let serving = ServingFiles::InDir(certs.clone());
+    let after = |days: u32| {
+        let wanted = PkiRequest {
+            serving: &serving,
+            now: UNIX_EPOCH + START + DAY * days,
+            ..wanted(&data)
+        };
+        let pki = ensure(&wanted).expect("made");
+        let certificate = fs::read_to_string(certs.join("apiserver.crt")).expect("it is there");
+        (certificate, pki.serving_authority)
+    };
+    let (first, trusted) = after(0);
+    let ca = text(&data, "ca.crt");
+    assert_eq!(trusted, data.join("pki/ca.crt"));
+    assert!(first.ends_with(&ca) && first.len() > ca.len());
+    assert_eq!(after(1).0, first);
+    let (renewed, _) = after(340);
+    assert!(renewed != first && renewed.ends_with(&ca));
+    fs::remove_dir_all(data.join("pki")).expect("removed");
+    let (kept, trusted) = after(341);
+    assert_eq!(
+        (kept, trusted),
+        (renewed, certs.join("apiserver.crt")),
+        "it is another CA's now"
+    );
 }

@@ -38,7 +38,7 @@ pub(super) enum ParsedCommand {
 /// Reads the command line. Fails only if no command can be made out.
 pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<ParsedCommand, SettingsErrors> {
     let args = with_command(args);
-    if args.get(1).is_some_and(|command| command == SERVE) && args.iter().any(|arg| arg == "--version") {
+    if args.get(1).is_some_and(|command| command == SERVE) && args.iter().any(|arg| asks_for_version(arg)) {
         let version = VersionInfo::default().git_version;
         return Ok(ParsedCommand::Help(format!("Kubernetes {version}\n")));
     }
@@ -90,6 +90,11 @@ fn with_command(args: &[String]) -> Vec<String> {
         args.insert(1, SERVE.to_owned());
     }
     args
+}
+
+/// Returns true for kube-apiserver's flag that has the version printed; with a version it has another one reported.
+fn asks_for_version(arg: &str) -> bool {
+    matches!(arg, "--version" | "--version=true" | "--version=raw")
 }
 
 fn command() -> Command {
@@ -155,7 +160,7 @@ fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<SettingError>) {
         let (name, value) = flag
             .split_once('=')
             .map_or((flag, None), |(name, value)| (name, Some(value)));
-        if matches!(name, "help" | "version") {
+        if name == "help" {
             known.push(arg.clone());
             continue;
         }

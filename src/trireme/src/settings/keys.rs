@@ -51,6 +51,7 @@ macro_rules! keys {
 #[rustfmt::skip]
 pub(super) const KEYS: &[SettingKey] = keys! {
     "config" FILE None, "Read settings from this YAML, JSON or TOML file; flags and variables win over it";
+    "version" VERSION None, "Report this version instead of that of the build: the same release with another suffix, such as v1.36.2-custom; absent with the flag: print the version";
     "bind-address" IP Some("0.0.0.0"), "Address to listen on";
     "advertise-address" IP None, "Where others reach this replica: goes into the endpoints of the Service kubernetes; absent: --bind-address, or that of the default route";
     "external-hostname" HOST None, "Under which name clients find the server, for discovery; absent: --advertise-address";
@@ -76,7 +77,7 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "cluster-ca-file" FILE None, "CA that signs the replicas of the group and nothing else";
     "cluster-cert-file" FILE None, "Certificate that this replica shows to the others, followed by its chain";
     "cluster-key-file" FILE None, "Key of the certificate that this replica shows to the others";
-    "cert-dir" DIR None, "Where apiserver.crt and apiserver.key are looked for if --tls-cert-file is not given";
+    "cert-dir" DIR None, "Where apiserver.crt and apiserver.key are looked for, and made if they are missing, if --tls-cert-file is not given";
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: that of --cert-dir, or one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "tls-min-version" VERSION None, "The oldest TLS version of connections: VersionTLS12 or VersionTLS13; absent: VersionTLS12";

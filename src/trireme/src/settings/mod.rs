@@ -73,6 +73,8 @@ pub(crate) enum Invocation {
 /// The settings of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// What `/version` and metrics say in place of the version of the build.
+    pub(crate) reported_version: Option<String>,
     /// Address to listen on.
     pub(crate) bind_address: IpAddr,
     /// The host under which clients find the server, for discovery; that of the address if absent.
@@ -93,8 +95,8 @@ pub(crate) struct Settings {
     pub(crate) encryption: Option<Encryption>,
     /// The group of replicas that this one is in; `None` if it is alone.
     pub(crate) group: Option<GroupSettings>,
-    /// The serving certificate, if not our own.
-    pub(crate) serving: Option<KeyPairFiles>,
+    /// The serving certificate.
+    pub(crate) serving: ServingFiles,
     /// The TLS versions and cipher suites of connections.
     pub(crate) tls: TlsChoice,
     /// CAs for client certificates, beside our own.
@@ -269,6 +271,17 @@ pub(crate) struct PeerFiles {
     pub(crate) ca: PathBuf,
     /// This replica's certificate and key.
     pub(crate) own: KeyPairFiles,
+}
+
+/// Where the serving certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServingFiles {
+    /// It is made, and kept in the data directory.
+    Made,
+    /// It is the pair `apiserver.crt` and `apiserver.key` of this directory, and made there if there is none.
+    InDir(PathBuf),
+    /// It is given.
+    Given(KeyPairFiles),
 }
 
 /// A certificate and its key, both PEM.

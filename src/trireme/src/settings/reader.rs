@@ -29,7 +29,7 @@ use super::feature_gates::FeatureGates;
 use super::keys;
 use super::layers::{Given, Layers};
 use super::upstream_flags::WithoutEffect;
-use super::values::{IpRange, duration, list, port, port_range};
+use super::values::{IpRange, duration, list, port, port_range, reported_version};
 use super::{
     LimitSettings, LogFormat, LoggingSettings, Settings, Shutdown, StoreKind, StoreSettings, Tracing, tracing_file,
     upstream_flags,
@@ -76,6 +76,7 @@ impl SettingsReader {
         without_effect.extend(allows_all.then_some(ANONYMOUS_OFF));
         self.errors.extend(errors);
         Settings {
+            reported_version: self.parsed("version", reported_version),
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
             // One of this machine alone is good for clients on it; it goes into no endpoints.
             advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {

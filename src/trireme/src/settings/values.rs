@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use trireme_edge::VersionInfo;
+
 /// A range of addresses, `10.96.0.0/12`; the host part is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IpRange {
@@ -68,6 +70,28 @@ pub(super) fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
         first..=first.checked_add(more.parse().ok()?)?
     };
     (!range.is_empty()).then_some(range)
+}
+
+/// The version to report, which is of this build's release, as kube-apiserver insists; `None` for `false`, the value of a flag that
+/// has nothing printed. Fails with what is allowed.
+pub(super) fn reported_version(text: &str) -> Result<Option<String>, String> {
+    let built = VersionInfo::default();
+    let asked = VersionInfo {
+        git_version: text.to_owned(),
+        ..VersionInfo::default()
+    };
+    let is_version = text.strip_prefix('v').is_some_and(|rest| {
+        rest.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-.+".contains(&byte))
+    });
+    match text {
+        "false" => Ok(None),
+        _ if is_version && asked.release() == built.release() => Ok(Some(text.to_owned())),
+        _ => Err(format!(
+            "give v{0}, with a suffix after - or + if you like, such as v{0}-custom",
+            built.release()
+        )),
+    }
 }
 
 /// A port from 1 on.

@@ -10,8 +10,8 @@ use trireme_http::server::{TlsChoice, TlsError, TrustedCas, tls_from_pem};
 use zeroize::Zeroizing;
 
 use super::{FILE, SettingsReader, readable};
-use crate::settings::KeyPairFiles;
 use crate::settings::values::list;
+use crate::settings::{KeyPairFiles, ServingFiles};
 
 const DIRECTORY: &str = "give a directory";
 const CAS: &str = "give a file of certificates of CAs, PEM";
@@ -33,25 +33,25 @@ impl SettingsReader {
         self.optional("cert-dir", DIRECTORY, |text| Some(PathBuf::from(text)))
     }
 
-    /// The serving certificate: that of `--tls-cert-file`, else the one in `--cert-dir` if there is one.
-    pub(super) fn serving(&mut self) -> Option<KeyPairFiles> {
+    /// The serving certificate: that of `--tls-cert-file`, else the one in `--cert-dir`, which is made if there is none.
+    pub(super) fn serving(&mut self) -> ServingFiles {
         if self.layers.given("tls-cert-file").is_some() || self.layers.given("tls-private-key-file").is_some() {
-            return self.pair("tls-cert-file", "tls-private-key-file");
+            let pair = self.pair("tls-cert-file", "tls-private-key-file");
+            return pair.map_or(ServingFiles::Made, ServingFiles::Given);
         }
-        let dir = self.cert_dir()?;
+        let Some(dir) = self.cert_dir() else {
+            return ServingFiles::Made;
+        };
         let pair = KeyPairFiles {
             certificate: dir.join("apiserver.crt"),
             key: dir.join("apiserver.key"),
         };
-        if !pair.certificate.exists() && !pair.key.exists() {
-            return None;
-        }
-        if let Err(error) = judge_pair(&pair) {
+        let is_there = pair.certificate.exists() || pair.key.exists();
+        if let Some(error) = is_there.then(|| judge_pair(&pair).err()).flatten() {
             let why = format!("apiserver.crt and apiserver.key in it are no certificate and its key: {error}");
             self.refuse_if_given("cert-dir", &why);
-            return None;
         }
-        Some(pair)
+        ServingFiles::InDir(dir)
     }
 
     /// A certificate and its key: both or neither, and they belong together.

@@ -62,7 +62,7 @@ fn good_files_are_taken() {
     );
     let settings = serve(&line, &[]);
     assert_eq!(settings.client_ca_file.as_ref(), Some(&pem));
-    assert_eq!(settings.serving.map(|pair| pair.key), Some(pem));
+    assert_eq!(given_key(&settings), Some(pem));
     assert_eq!(settings.service_account_key_files, [key]);
 }
 
@@ -102,7 +102,8 @@ fn the_serving_certificate_is_that_of_cert_dir_if_there_is_one() {
         "kube-apiserver --etcd-servers=http://a:1 --cert-dir={}",
         dir.path().display()
     );
-    assert!(serve(&line, &[]).serving.is_none(), "there is no certificate yet");
+    let in_dir = ServingFiles::InDir(dir.path().to_owned());
+    assert_eq!(serve(&line, &[]).serving, in_dir, "there is no certificate yet");
     fs::write(dir.path().join("apiserver.crt"), &pem).expect("written");
     assert_eq!(
         errors(dir.path(), "--cert-dir=DIR"),
@@ -110,9 +111,7 @@ fn the_serving_certificate_is_that_of_cert_dir_if_there_is_one() {
          the private key cannot be read"
     );
     fs::write(dir.path().join("apiserver.key"), &pem).expect("written");
-    let settings = serve(&line, &[]);
-    let key = settings.serving.map(|pair| pair.key);
-    assert_eq!(key, Some(dir.path().join("apiserver.key")));
+    assert_eq!(serve(&line, &[]).serving, in_dir);
     let named = serve(
         &format!(
             "{line} --tls-cert-file={0} --tls-private-key-file={0}",
@@ -120,7 +119,7 @@ fn the_serving_certificate_is_that_of_cert_dir_if_there_is_one() {
         ),
         &[],
     );
-    assert_eq!(named.serving.map(|pair| pair.key), Some(dir.path().join("some.pem")));
+    assert_eq!(given_key(&named), Some(dir.path().join("some.pem")));
 }
 
 #[test]
@@ -133,4 +132,12 @@ fn a_replica_alone_beside_etcd_writes_into_cert_dir_if_nothing_else_is_said() {
         Path::new(".trireme"),
         "objects would go where certificates can be made again"
     );
+}
+
+/// The key of the pair that `--tls-cert-file` and its key name.
+fn given_key(settings: &Settings) -> Option<PathBuf> {
+    match &settings.serving {
+        ServingFiles::Given(pair) => Some(pair.key.clone()),
+        _ => None,
+    }
 }

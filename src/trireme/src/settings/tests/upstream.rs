@@ -120,3 +120,23 @@ fn the_command_line_of_kube_apiserver_needs_no_command() {
     assert!(printed("kube-apiserver --version").starts_with("Kubernetes v1.36."));
     assert!(printed("trireme --help").contains("pki"));
 }
+
+#[test]
+fn another_version_of_the_same_release_can_be_reported() {
+    let reported = |line: &str| serve(line, &[]).reported_version;
+    assert_eq!(
+        reported("kube-apiserver --version=v1.36.2-custom").as_deref(),
+        Some("v1.36.2-custom")
+    );
+    assert_eq!(reported("trireme serve --version=false"), None);
+    assert_eq!(reported("trireme serve"), None);
+    for refused in ["v1.36.3", "1.36.2", "v1.36.2_custom", "v1.36", "latest"] {
+        let error = read_line(&format!("trireme serve --version={refused}"), &[]).expect_err(refused);
+        assert!(
+            error
+                .to_string()
+                .ends_with("give v1.36.2, with a suffix after - or + if you like, such as v1.36.2-custom"),
+            "{error}"
+        );
+    }
+}
