@@ -130,11 +130,49 @@ fn check_v3(client: &Client, documents: Vec<(String, Value)>) {
     }));
 }
 
+/// Operations, and what they are said to do.
+const DESCRIPTIONS: [(&str, &str, &str); 6] = [
+    ("/api/v1/pods", "get", "list or watch objects of kind Pod"),
+    (
+        "/api/v1/componentstatuses",
+        "get",
+        "list objects of kind ComponentStatus",
+    ),
+    ("/api/v1/namespaces/{namespace}/endpoints", "post", "create Endpoints"),
+    (
+        "/apis/networking.k8s.io/v1/ingressclasses",
+        "post",
+        "create an IngressClass",
+    ),
+    (
+        "/api/v1/watch/pods",
+        "get",
+        "watch individual changes to a list of Pod. deprecated: use the 'watch' parameter with a list operation instead.",
+    ),
+    (
+        "/api/v1/watch/namespaces/{name}",
+        "get",
+        "watch changes to an object of kind Namespace. deprecated: use the 'watch' parameter with a list operation instead, \
+         filtered to a single item with the 'fieldSelector' parameter.",
+    ),
+];
+
+fn check_descriptions(client: &Client) {
+    let document = get(client, "/openapi/v2", "application/json").expect("it is there");
+    for (path, method, expected) in DESCRIPTIONS {
+        assert_eq!(
+            document["paths"][path][method]["description"], expected,
+            "{method} {path}"
+        );
+    }
+}
+
 #[test]
 fn what_is_served_by_default_is_documented_as_by_kube_apiserver() {
     let server = Server::start(StoreChoice::Embedded);
     let client = server.client();
     check_v3(&client, recorded_v3("v3"));
+    check_descriptions(&client);
     let whole = [
         ("/openapi/v2", "v2.json", "application/json"),
         ("/api", "discovery-api.json", DISCOVERY),

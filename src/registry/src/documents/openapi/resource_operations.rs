@@ -67,15 +67,17 @@ impl Operations<'_> {
     fn add_watches(&self, root: &str, collection: &str, paths: &mut Vec<DocumentPath>) {
         let resource = self.resource;
         let mut add = |path: String, action, id: &str, of_path: &[Parameter]| {
-            let text = format!(
-                "watch changes to {} of kind {}. deprecated: use the 'watch' parameter with a list operation instead",
-                if action == "watch" {
-                    "an object"
-                } else {
-                    "individual changes to a list"
-                },
-                resource.kind
+            let (kind, instead) = (
+                &resource.kind,
+                "deprecated: use the 'watch' parameter with a list operation instead",
             );
+            let text = match action {
+                "watch" => format!(
+                    "watch changes to an object of kind {kind}. {instead}, filtered to a single item with the 'fieldSelector' \
+                     parameter."
+                ),
+                _ => format!("watch individual changes to a list of {kind}. {instead}."),
+            };
             let mut watch = self.list(self.id("watch", id), of_path);
             watch.action = action;
             watch.description = text;
@@ -143,7 +145,12 @@ impl Operations<'_> {
     }
 
     fn list(&self, id: String, of_path: &[Parameter]) -> OpenApiOperation {
-        let text = format!("list or watch objects of kind {}", self.resource.kind);
+        let verbs = if self.resource.verbs.contains(Verb::Watch) {
+            "list or watch"
+        } else {
+            "list"
+        };
+        let text = format!("{verbs} objects of kind {}", self.resource.kind);
         let mut list = self.operation("get", "list", &text, format!("{}List", self.version.type_name));
         list.id = id;
         list.parameters = [parameters::LIST, of_path, &[parameters::PRETTY]].concat();
@@ -352,7 +359,11 @@ impl Operations<'_> {
     }
 }
 
+/// The kind with its article; one that is a plural has none.
 fn article(kind: &str) -> String {
+    if kind.ends_with('s') && !kind.ends_with("ss") {
+        return kind.to_owned();
+    }
     let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U']);
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }
