@@ -8,6 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
+    checks::quantity,
     columns::{self, column, described},
     kind::Kind,
     resource_names::{is_standard_for_quotas, validate_resource_quantity_value, validate_resource_quota_resource_name},
@@ -121,9 +122,36 @@ impl Strategy for ResourceQuotas {
         errors
     }
 
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let hard = new.pointer("/spec/hard").filter(|_| old.is_none());
+        let warn = |resource| hard.and_then(|hard| warn_of_requests_above_limits(hard, resource));
+        ["cpu", "memory", "storage", "ephemeral-storage"]
+            .into_iter()
+            .filter_map(warn)
+            .collect()
+    }
+
     fn returns_deleted_object(&self) -> bool {
         true
     }
+}
+
+/// The warning of a quota that allows more requests of a resource than limits (`WarningsOnCreate`).
+fn warn_of_requests_above_limits(hard: &Value, resource: &str) -> Option<String> {
+    let of_bare_name = || hard.get(resource).filter(|_| matches!(resource, "cpu" | "memory"));
+    let (mut requests, limits) = (format!("requests.{resource}"), format!("limits.{resource}"));
+    let limit = hard.get(&limits)?;
+    let request = match hard.get(&requests) {
+        Some(request) => request,
+        None => {
+            resource.clone_into(&mut requests);
+            of_bare_name()?
+        }
+    };
+    (quantity(request) > quantity(limit)).then(|| {
+        let [request, limit] = [request, limit].map(|amount| amount.as_str().unwrap_or_default());
+        format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})")
+    })
 }
 
 fn validate_resource_list(fields: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
