@@ -6,6 +6,7 @@
 mod parse;
 
 use std::{
+    borrow::Cow,
     cmp::Ordering,
     fmt,
     ops::{Add, Neg, Sub},
@@ -63,6 +64,19 @@ impl Quantity {
     /// If the text is none.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
+    }
+
+    /// The text of an object's field that was given this one: as it was written where Kubernetes leaves it, else the canonical
+    /// form.
+    ///
+    /// # Errors
+    /// If the text is no quantity.
+    pub fn kept_text(text: &str) -> Result<Cow<'_, str>, QuantityError> {
+        let quantity = Self::parse(text)?;
+        Ok(match parse::is_kept_as_written(text) {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(quantity.to_string()),
+        })
     }
 
     /// A whole number.

@@ -1,6 +1,10 @@
 //! Parsing of quantities.
 
-use super::{Format, Quantity, QuantityError};
+use super::{Format, NANO, Quantity, QuantityError};
+
+/// The digits that fit into 64 bits, of decimal quantities and of binary ones.
+const MOST_DIGITS: usize = 18;
+const MOST_DIGITS_OF_BINARY: usize = 15;
 
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
     ("n", -9),
@@ -51,6 +55,44 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         Suffix::Binary(power) => binary(magnitude, shift, power),
     };
     Ok(if negative { -quantity } else { quantity })
+}
+
+/// Returns true for a quantity that keeps the text that it was written as, as Kubernetes takes that for canonical without a look at
+/// signs and leading zeroes (`ParseQuantity`).
+pub(super) fn is_kept_as_written(text: &str) -> bool {
+    let (whole, rest) = split_digits(text.strip_prefix(['-', '+']).unwrap_or(text));
+    let (decimals, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("", rest),
+    };
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let digits = whole.len() + decimals.len();
+    match Suffix::parse(suffix) {
+        Ok(Suffix::Decimal(exponent) | Suffix::Exponent(exponent)) => {
+            let scale = i32::try_from(decimals.len())
+                .ok()
+                .and_then(|decimals| exponent.checked_sub(decimals));
+            let ends_in_zeroes = format!("{whole}{decimals}").ends_with("000");
+            digits <= MOST_DIGITS
+                && !whole.starts_with('0')
+                && !ends_in_zeroes
+                && scale.is_some_and(|scale| scale >= NANO && scale % 3 == 0)
+        }
+        Ok(Suffix::Binary(power)) => {
+            let value = whole.parse::<i64>().ok();
+            let fits = value.and_then(|value| value.checked_mul(1_i64 << power)).is_some();
+            // An estimate of the decimal digits that the power takes.
+            let digits_of_power = usize::try_from(power * 3 / 10).unwrap_or(usize::MAX);
+            decimals.is_empty()
+                && digits.saturating_add(digits_of_power) < MOST_DIGITS_OF_BINARY
+                && fits
+                && value.is_some_and(|value| value % 8 != 0)
+        }
+        Err(_) => false,
+    }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {

@@ -70,6 +70,34 @@ fn quantities_have_one_canonical_form() {
     }
 }
 
+/// Texts and what a server of Kubernetes 1.36 answers for them.
+#[test]
+fn fields_keep_what_is_taken_for_canonical() {
+    for (text, want) in [
+        ("02", "02"),
+        ("+5", "+5"),
+        ("0100m", "0100m"),
+        ("01000m", "1"),
+        ("+1Gi", "+1Gi"),
+        ("01000Mi", "1000Mi"),
+        ("1024Mi", "1Gi"),
+        ("9Mi", "9Mi"),
+        ("12E6", "12E6"),
+        ("1.500", "1.500"),
+        ("1.5", "1500m"),
+        ("1.000", "1"),
+        ("0.500", "500m"),
+        ("00", "0"),
+        ("1.0Gi", "1Gi"),
+        ("1.Gi", "1.Gi"),
+        ("1.", "1."),
+        ("1000000000000000001", "1000000000000000001"),
+    ] {
+        assert_eq!(Quantity::kept_text(text).as_deref(), Ok(want), "{text}");
+    }
+    assert!(Quantity::kept_text("lots").is_err());
+}
+
 #[test]
 fn errors_read_as_in_kubernetes() {
     let form = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

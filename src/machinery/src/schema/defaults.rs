@@ -78,9 +78,13 @@ fn fill(table: &TypeTable, shape: &Shape, value: &mut Value) {
 /// Resource lists are kept in whole thousandths.
 fn round_up(value: &mut Value) {
     let text = value.as_str().unwrap_or_default();
-    // Only what is written in millionths or billionths can be finer.
-    let finer = text.ends_with(['u', 'n']) || text.contains("e-");
-    if let Some(quantity) = finer.then(|| Quantity::parse(text).ok()).flatten() {
-        *value = Value::String(quantity.round_up_to_milli().to_string());
+    // Only what is written in millionths, billionths or with a fraction can be finer.
+    let may_be_finer = text.ends_with(['u', 'n']) || text.contains(['e', 'E', '.']);
+    let Some(quantity) = may_be_finer.then(|| Quantity::parse(text).ok()).flatten() else {
+        return;
+    };
+    let rounded = quantity.round_up_to_milli();
+    if rounded != quantity {
+        *value = Value::String(rounded.to_string());
     }
 }

@@ -1,5 +1,7 @@
 //! The leaves of a type: which JSON values each takes and the one form in which the server keeps them.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Number, Value};
 
@@ -130,16 +132,15 @@ fn not_int_or_string(value: &Value) -> Option<String> {
 }
 
 fn quantity(decoder: &mut Decoder<'_>, value: &mut Value) {
-    let parsed = match &*value {
-        Value::String(text) => Quantity::parse(text.trim()),
-        Value::Number(number) => Quantity::parse(&number.to_string()),
+    let kept = match &*value {
+        Value::String(text) => Quantity::kept_text(text.trim()).map(Cow::into_owned),
+        Value::Number(number) => Quantity::kept_text(&number.to_string()).map(Cow::into_owned),
         _ => Err(QuantityError::Format),
     };
-    match parsed {
-        Ok(quantity) => {
-            let canonical = quantity.to_string();
-            if value.as_str() != Some(&canonical) {
-                *value = Value::String(canonical);
+    match kept {
+        Ok(kept) => {
+            if value.as_str() != Some(&kept) {
+                *value = Value::String(kept);
             }
         }
         Err(error) => decoder.stop(error.into()),
