@@ -9,7 +9,7 @@ use trireme_machinery::{
     selector::validate_label_selector,
 };
 
-use crate::values::text;
+use crate::values::{text, text_at};
 
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const POSITIVE: &str = "must be greater than zero";
@@ -89,6 +89,15 @@ pub(crate) fn validate_immutable_fields(new: &Value, old: &Value, paths: &[&str]
         let pointer = format!("/{}", path.replace('.', "/"));
         let (new, old) = (new.pointer(&pointer), old.pointer(&pointer));
         errors.extend(meta::validate_immutable_field(new, old, &Path::new(path)));
+    }
+}
+
+/// Fields of plain text that may not change; one that is absent is empty.
+pub(crate) fn validate_immutable_texts(new: &Value, old: &Value, paths: &[&str], errors: &mut ErrorList) {
+    for path in paths {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let [new, old] = [new, old].map(|object| Value::from(text_at(object, &pointer)));
+        errors.extend(meta::validate_immutable_field(Some(&new), Some(&old), &Path::new(path)));
     }
 }
 

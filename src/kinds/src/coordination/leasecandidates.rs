@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_invalid, validate_immutable_fields},
+    checks::{push_invalid, validate_immutable_texts},
     columns::{self, column, described},
     kind::Kind,
     values::{text, text_at},
@@ -54,7 +54,7 @@ impl Strategy for LeaseCandidates {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        validate_immutable_fields(new, old, &["spec.leaseName"], &mut errors);
+        validate_immutable_texts(new, old, &["spec.leaseName"], &mut errors);
         errors
     }
 

@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_invalid, require, validate_immutable_fields},
+    checks::{push_invalid, require, validate_immutable_texts},
     columns::{self, column, described},
     kind::Kind,
     values::{text, text_at},
@@ -72,7 +72,7 @@ impl Strategy for IngressClasses {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_immutable_fields(new, old, &["spec.controller"], &mut errors);
+        validate_immutable_texts(new, old, &["spec.controller"], &mut errors);
         errors.extend(self.validate(context, new));
         errors
     }

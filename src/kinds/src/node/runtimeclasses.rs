@@ -11,7 +11,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_invalid, require, validate_immutable_fields},
+    checks::{push_invalid, require, validate_immutable_texts},
     columns::{self, column, described},
     kind::Kind,
     pod_template::{node_label_advice, validate_overhead, validate_tolerations},
@@ -61,7 +61,7 @@ impl Strategy for RuntimeClasses {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        validate_immutable_fields(new, old, &["handler"], &mut errors);
+        validate_immutable_texts(new, old, &["handler"], &mut errors);
         errors
     }
 

@@ -19,7 +19,7 @@ use super::{
     v1beta1,
 };
 use crate::{
-    checks::{number, push_invalid, require, validate_immutable_fields},
+    checks::{number, push_invalid, require, validate_immutable_fields, validate_immutable_texts},
     columns::{self, column, documented},
     kind::{Kind, selectable},
     pod_template::validate_csi_driver_name,
@@ -181,12 +181,8 @@ fn validate_resource_slice(new: &Value, old: Option<&Value>) -> ErrorList {
         &mut errors,
     );
     if let Some(old) = old {
-        validate_immutable_fields(
-            new,
-            old,
-            &["spec.pool.name", "spec.driver", "spec.nodeName"],
-            &mut errors,
-        );
+        validate_immutable_texts(new, old, &["spec.pool.name", "spec.driver"], &mut errors);
+        validate_immutable_fields(new, old, &["spec.nodeName"], &mut errors);
     }
     validate_slice_nodes(spec, &path, &mut errors);
     if spec.get("sharedCounters").is_some() && spec.get("devices").is_some() {

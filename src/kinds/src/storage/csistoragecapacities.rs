@@ -6,7 +6,8 @@ use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{
-        validate_class_name, validate_immutable_fields, validate_nonnegative_quantity, validate_optional_label_selector,
+        validate_class_name, validate_immutable_fields, validate_immutable_texts, validate_nonnegative_quantity,
+        validate_optional_label_selector,
     },
     kind::Kind,
     pod_template::node_label_advice,
@@ -38,7 +39,8 @@ impl Strategy for CsiStorageCapacities {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        validate_immutable_fields(new, old, &["nodeTopology", "storageClassName"], &mut errors);
+        validate_immutable_fields(new, old, &["nodeTopology"], &mut errors);
+        validate_immutable_texts(new, old, &["storageClassName"], &mut errors);
         errors
     }
 

@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_invalid, validate_immutable_fields, validate_supported},
+    checks::{push_invalid, validate_immutable_fields, validate_immutable_texts, validate_supported},
     columns::{self, column, documented},
     kind::Kind,
     pod_template::node_label_advice,
@@ -79,12 +79,9 @@ impl Strategy for StorageClasses {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        validate_immutable_fields(
-            new,
-            old,
-            &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
-            &mut errors,
-        );
+        validate_immutable_fields(new, old, &["parameters"], &mut errors);
+        validate_immutable_texts(new, old, &["provisioner"], &mut errors);
+        validate_immutable_fields(new, old, &["reclaimPolicy", "volumeBindingMode"], &mut errors);
         errors
     }
 
