@@ -86,7 +86,8 @@ fn with_command(args: &[String]) -> Vec<String> {
     let begins_with_flag = args
         .get(1)
         .is_some_and(|first| first.starts_with("--") && !own_flag(first));
-    if begins_with_flag || args.first().is_some_and(is_upstream) {
+    let is_told = args.get(1).is_some_and(|first| first == SERVE);
+    if begins_with_flag || (args.first().is_some_and(is_upstream) && !is_told) {
         args.insert(1, SERVE.to_owned());
     }
     args

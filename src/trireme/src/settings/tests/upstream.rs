@@ -106,6 +106,7 @@ fn the_command_line_of_kube_apiserver_needs_no_command() {
     for line in [
         "trireme --secure-port=7443",
         "/opt/kubebuilder/bin/kube-apiserver --secure-port=7443",
+        "kube-apiserver serve --secure-port=7443",
     ] {
         assert_eq!(serve(line, &[]).secure_port, 7443, "{line}");
     }
