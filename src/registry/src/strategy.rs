@@ -175,6 +175,12 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Reports that the kind's own validation of a new object holds its metadata, too; if not, they are looked at only when all
+    /// else is right.
+    fn validates_metadata_of_new(&self) -> bool {
+        true
+    }
+
     /// The checks of metadata that the kind's own validation of an update holds beside those of all objects; the kinds of
     /// Kubernetes differ in that.
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {

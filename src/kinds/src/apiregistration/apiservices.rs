@@ -118,7 +118,8 @@ impl Strategy for ApiServices {
 
 fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
-    if name != required {
+    let is_segment = names::path_segment_name(name).is_empty();
+    if !name.is_empty() && is_segment && name != required {
         let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&required));
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
     }

@@ -129,7 +129,7 @@ struct SigningRequests;
 
 impl Strategy for SigningRequests {
     fn name_check(&self) -> NameCheck {
-        names::name_is_path_segment
+        names::any_name
     }
 
     fn reset_fields(&self, subresource: Subresource) -> ResetFields {

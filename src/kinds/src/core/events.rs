@@ -154,6 +154,10 @@ impl Strategy for Events {
         names::name_is_path_segment
     }
 
+    fn validates_metadata_of_new(&self) -> bool {
+        false
+    }
+
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
         validation::validate_event_create(object, is_core(context))
     }

@@ -61,6 +61,10 @@ impl Strategy for Budgets {
         names::name_is_path_segment
     }
 
+    fn validates_metadata_of_new(&self) -> bool {
+        false
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,

@@ -11,7 +11,7 @@ mod pattern;
 
 pub use address::{canonical_cidr, canonical_ip, cidr, ip, is_legacy_ip, parse_cidr_sloppy, parse_ip_sloppy};
 pub use object::{
-    NameCheck, name_is_dns_label, name_is_dns_subdomain, name_is_dns1035_label, name_is_long_name,
+    NameCheck, any_name, name_is_dns_label, name_is_dns_subdomain, name_is_dns1035_label, name_is_long_name,
     name_is_path_segment, path_segment_name, path_segment_prefix,
 };
 

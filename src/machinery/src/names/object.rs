@@ -51,6 +51,11 @@ pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
+/// Kinds that ask nothing of names but what is asked of all, once everything else is right, such as CertificateSigningRequest.
+pub fn any_name(_name: &str, _prefix: bool) -> Vec<String> {
+    Vec::new()
+}
+
 /// Returns true if the name can be one segment of a URL's path.
 pub fn path_segment_name(name: &str) -> Vec<String> {
     if name == "." || name == ".." {

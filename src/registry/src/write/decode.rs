@@ -7,6 +7,7 @@ use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     field::{Error, ErrorList, Path},
     go_text::kind_name,
+    go_text::quote,
     json::{self, StrictError},
     managed, protobuf,
     schema::{self, TypeId, TypeTable},
@@ -230,8 +231,10 @@ impl BodyDecoder<'_> {
     /// The error of a body that cannot be what it was sent as.
     pub(super) fn unfit(&self, given: &GroupVersionKind, why: &str) -> ApiError {
         ApiError::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {why}",
-            given.kind, given.version, self.kind.kind
+            "{} in version {} cannot be handled as a {}: {why}",
+            given.kind,
+            quote(&given.version),
+            self.kind.kind
         ))
     }
 
@@ -323,6 +326,9 @@ pub(super) fn check_custom_kind(
     ))
 }
 
+/// The place in the sources of Kubernetes where most kinds are registered, which messages name.
+const COMMON_SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
 /// Reports whether an object that says it is of kind `given` can be had as one of kind `wanted`.
 pub(crate) fn check_kind(
     given: &GroupVersionKind,
@@ -332,7 +338,14 @@ pub(crate) fn check_kind(
     if given == wanted {
         return Ok(());
     }
-    if known.contains(given) && given.kind != wanted.kind {
+    let scheme = match &*wanted.group {
+        "apiextensions.k8s.io" => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+        _ => COMMON_SCHEME,
+    };
+    // The servers of these two groups know no other kinds.
+    let is_known = known.contains(given) && (scheme == COMMON_SCHEME || given.group == wanted.group);
+    if is_known && given.kind != wanted.kind {
         let package = wanted.group.split('.').next().filter(|group| !group.is_empty());
         return Err(format!(
             "converting ({}.{}) to ({}.{}): unknown conversion",
@@ -343,9 +356,10 @@ pub(crate) fn check_kind(
         ));
     }
     Err(format!(
-        "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-        given.kind,
-        given.group_version()
+        "no kind {} is registered for version {} in scheme {}",
+        quote(&given.kind),
+        quote(&given.group_version().to_string()),
+        quote(scheme)
     ))
 }
 

@@ -40,8 +40,15 @@ impl Writer {
         repeated_owners: Option<String>,
     ) -> Result<Vec<String>, ApiError> {
         let strategy = &*self.info.strategy;
-        let mut errors = self.validate_metadata(object);
+        let mut errors = ErrorList::new();
+        if strategy.validates_metadata_of_new() {
+            errors = self.validate_metadata(object);
+        }
         errors.extend(strategy.validate(&request.context, object));
+        self.refuse_if_any(object, errors)?;
+        // What is asked of all objects comes after what is asked of the kind, which mostly says the same more exactly.
+        let (view, path) = (metadata::view(object), Path::new("metadata"));
+        let errors = meta::validate_object_meta(view, self.info.namespaced, names::name_is_path_segment, &path);
         self.refuse_if_any(object, errors)?;
         strategy.canonicalize(object);
         Ok(repeated_owners

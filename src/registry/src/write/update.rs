@@ -132,8 +132,8 @@ impl Writer {
     /// Holds the object of a PUT against the URL and brings it into the version that it is written in.
     fn fit(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let has_namespace = metadata::has_namespace(object);
-        metadata::check_name(object, &request.target.name)?;
         metadata::settle_namespace(object, request.namespace())?;
+        metadata::check_name(object, &request.target.name)?;
         self.default_note_and_convert(request, object, has_namespace)
     }
 

@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    Object,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
+    meta::{Meta, validate_builtin_object_meta},
     names,
 };
 
@@ -37,12 +39,15 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     if is_core {
         return errors;
     }
-    let name = text_at(event, "/metadata/name");
-    let path = Path::new("metadata.name");
-    if !name.is_empty() {
-        let messages = names::name_is_dns_subdomain(name, false);
-        errors.extend(messages.iter().map(|why| Error::invalid_str(&path, name, why)));
-    }
+    let none = Object::new();
+    let metadata = Meta::new(event.get("metadata").and_then(Value::as_object).unwrap_or(&none));
+    let path = Path::new("metadata");
+    errors.extend(validate_builtin_object_meta(
+        metadata,
+        true,
+        names::name_is_dns_subdomain,
+        &path,
+    ));
     errors.extend(validate_v1_event_series(event));
     if is_unset(event, "eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
