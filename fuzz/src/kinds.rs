@@ -12,7 +12,7 @@ use trireme_machinery::{
     field::Path,
     json,
     meta::{self, Meta, MetaMut},
-    schema,
+    names, schema,
 };
 use trireme_registry::{
     Item, ResourceDefinition, ServedVersion,
@@ -90,6 +90,15 @@ pub(crate) fn put_through(info: &ResourceDefinition, version: &ServedVersion, mu
         name_check,
         &path,
     ));
+    if errors.is_empty() {
+        // What is asked of all names, of which some kinds ask nothing more.
+        errors = meta::validate_object_meta(
+            self::metadata(&object),
+            info.namespaced,
+            names::name_is_path_segment,
+            &path,
+        );
+    }
     if errors.is_empty() {
         strategy.canonicalize(&mut object);
         let _ = strategy.warnings(&object, None);

@@ -37,6 +37,13 @@ fn quantity(text: &str) -> Option<Quantity> {
     let again = Quantity::parse(&printed).unwrap_or_else(|error| panic!("{text} prints as {printed}: {error}"));
     assert_eq!(again, quantity, "{text} prints as {printed}");
     assert_eq!(again.to_string(), printed, "the printed form of {text} is final");
+    let kept = Quantity::kept_text(text).expect("it is a quantity");
+    assert_eq!(Quantity::parse(&kept), Ok(quantity), "{text} is kept as {kept}");
+    assert_eq!(
+        Quantity::kept_text(&kept).as_deref(),
+        Ok(&*kept),
+        "what is kept of {text} is final"
+    );
     if let Some(nanos) = nanos(text) {
         assert_eq!(i128::from(quantity.value()), rounded(nanos, 1_000_000_000), "{text}");
         assert_eq!(i128::from(quantity.milli_value()), rounded(nanos, 1_000_000), "{text}");
