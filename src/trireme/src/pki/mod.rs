@@ -46,7 +46,7 @@ pub(crate) struct Pki {
     pub(crate) ca_file: PathBuf,
     /// The serving certificate.
     pub(crate) serving: KeyPairFiles,
-    /// What clients must trust to believe it, PEM: our CA, or the certificate itself if it is not ours.
+    /// The certificate that clients must trust to believe it, PEM: our CA, or the serving certificate itself if it is not ours.
     pub(crate) serving_authority: PathBuf,
     /// The key that signs service-account tokens unless the settings name another key, PKCS#8 PEM.
     pub(crate) service_account_key: PathBuf,

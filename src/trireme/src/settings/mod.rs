@@ -73,7 +73,7 @@ pub(crate) enum Invocation {
 /// The settings of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What `/version` and metrics say in place of the version of the build.
+    /// The version that `/version` and metrics report in place of that of the build.
     pub(crate) reported_version: Option<String>,
     /// Address to listen on.
     pub(crate) bind_address: IpAddr,
