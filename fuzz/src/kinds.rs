@@ -12,7 +12,7 @@ use trireme_machinery::{
     field::Path,
     json,
     meta::{self, Meta, MetaMut},
-    names, schema,
+    schema,
 };
 use trireme_registry::{
     Item, ResourceDefinition, ServedVersion,
@@ -80,25 +80,7 @@ pub(crate) fn put_through(info: &ResourceDefinition, version: &ServedVersion, mu
     update(info, version, &object, &old);
     identify(info, &mut object);
     strategy.prepare_for_create(&context, &mut object);
-    let mut errors = strategy.validate(&context, &object);
-    let path = Path::new("metadata");
-    let name_check = strategy.name_check();
-    let metadata = metadata(&object);
-    errors.extend(meta::validate_builtin_object_meta(
-        metadata,
-        info.namespaced,
-        name_check,
-        &path,
-    ));
-    if errors.is_empty() {
-        // What is asked of all names, of which some kinds ask nothing more.
-        errors = meta::validate_object_meta(
-            self::metadata(&object),
-            info.namespaced,
-            names::name_is_path_segment,
-            &path,
-        );
-    }
+    let errors = testing::errors_of_new(info, &context, &object);
     if errors.is_empty() {
         strategy.canonicalize(&mut object);
         let _ = strategy.warnings(&object, None);

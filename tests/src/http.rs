@@ -83,11 +83,13 @@ impl Answer {
 pub(crate) type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Client {
-    /// A client that believes the CA in `ca_file` and sends no token.
+    /// A client that believes the CAs in `ca_file` and sends no token.
     pub fn new(port: u16, ca_file: &Path) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(ca_file).map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
+        for certificate in CertificateDer::pem_file_iter(ca_file).map_err(|error| error.to_string())? {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            roots.add(certificate).map_err(|error| error.to_string())?;
+        }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

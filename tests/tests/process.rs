@@ -10,7 +10,7 @@ use trireme_tests::group::Group;
 use trireme_tests::http::Client;
 use trireme_tests::ports::free_port;
 use trireme_tests::process::Process;
-use trireme_tests::server::{Etcd, binary};
+use trireme_tests::server::{ADMIN_TOKEN, Etcd, binary};
 use trireme_tests::{Server, StoreChoice};
 
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -119,6 +119,17 @@ fn a_program_that_starts_kube_apiserver_for_its_tests_can_start_this_one() {
         "nothing is left where the test runs"
     );
     assert_eq!(process.terminate(STOP_PATIENCE).as_deref(), Ok("exit status: 0"));
+}
+
+#[test]
+fn clients_trust_the_certificate_that_is_made_in_cert_dir() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let certs = dir.path().join("certs");
+    let flag = format!("--cert-dir={}", certs.display());
+    let server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
+    let client = Client::new(server.port(), &certs.join("apiserver.crt")).expect("a client");
+    let answer = client.with_token(ADMIN_TOKEN).get("/readyz").expect("an answer");
+    assert_eq!(answer.code, 200);
 }
 
 #[test]

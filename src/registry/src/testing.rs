@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, field::ErrorList};
 use trireme_storage::Revision;
 
 use crate::{
     KnownKinds, ResourceDefinition, ServedVersion,
     reads::token::Continuation,
-    request::{Body, FieldValidation, PatchKind},
+    request::{Body, FieldValidation, PatchKind, WriteContext},
     write::{
+        self,
         decode::BodyDecoder,
         patch::{PatchedType, Patcher},
     },
@@ -41,6 +42,11 @@ pub fn decode_body(
     };
     let decoded = decoder.decode(body, validation)?;
     Ok((decoded.object, decoded.warnings))
+}
+
+/// What is wrong with a new object that its strategy has prepared.
+pub fn errors_of_new(info: &ResourceDefinition, context: &WriteContext, object: &Value) -> ErrorList {
+    write::prepare::errors_of_new(info, context, object)
 }
 
 /// Applies the body of a patch to an object.

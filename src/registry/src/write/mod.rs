@@ -37,7 +37,7 @@ mod managed_versions;
 pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;
-mod prepare;
+pub(crate) mod prepare;
 mod rule;
 mod scale;
 mod scale_managers;

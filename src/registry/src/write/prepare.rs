@@ -15,8 +15,9 @@ use super::{
     metadata::{self, OwnersSeen},
 };
 use crate::{
+    ResourceDefinition,
     admission::WriteRequest,
-    request::Subresource,
+    request::{Subresource, WriteContext},
     strategy::{MetadataChecks, Strategy},
     subresource::{SubresourceRole, Update},
 };
@@ -40,16 +41,7 @@ impl Writer {
         repeated_owners: Option<String>,
     ) -> Result<Vec<String>, ApiError> {
         let strategy = &*self.info.strategy;
-        let mut errors = ErrorList::new();
-        if strategy.validates_metadata_of_new() {
-            errors = self.validate_metadata(object);
-        }
-        errors.extend(strategy.validate(&request.context, object));
-        self.refuse_if_any(object, errors)?;
-        // What is asked of all objects comes after what is asked of the kind, which mostly says the same more exactly.
-        let (view, path) = (metadata::view(object), Path::new("metadata"));
-        let errors = meta::validate_object_meta(view, self.info.namespaced, names::name_is_path_segment, &path);
-        self.refuse_if_any(object, errors)?;
+        self.refuse_if_any(object, errors_of_new(&self.info, &request.context, object))?;
         strategy.canonicalize(object);
         Ok(repeated_owners
             .into_iter()
@@ -126,16 +118,6 @@ impl Writer {
         }
     }
 
-    fn validate_metadata(&self, object: &Value) -> ErrorList {
-        let (namespaced, name_check) = (self.info.namespaced, self.info.strategy.name_check());
-        let validate = if self.info.strategy.wants_standard_finalizers() {
-            meta::validate_builtin_object_meta
-        } else {
-            meta::validate_object_meta
-        };
-        validate(metadata::view(object), namespaced, name_check, &Path::new("metadata"))
-    }
-
     /// Kubernetes holds metadata against the rules of all objects and then against those of the kind, which repeat
     /// them; clients see every repetition as a cause.
     fn validate_metadata_update(&self, request: &WriteRequest, new: &Value, old: &Value) -> ErrorList {
@@ -155,7 +137,7 @@ impl Writer {
             errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
         }
         if matches!(repeated, MetadataChecks::OfNew | MetadataChecks::OfBoth) {
-            errors.extend(self.validate_metadata(new));
+            errors.extend(validate_metadata(&self.info, new));
         }
         errors
     }
@@ -170,6 +152,37 @@ impl Writer {
             &errors,
         ))
     }
+}
+
+/// What is wrong with a new object that has been prepared.
+pub(crate) fn errors_of_new(info: &ResourceDefinition, context: &WriteContext, object: &Value) -> ErrorList {
+    let strategy = &*info.strategy;
+    let mut errors = ErrorList::new();
+    if strategy.validates_metadata_of_new() {
+        errors = validate_metadata(info, object);
+    }
+    errors.extend(strategy.validate(context, object));
+    if errors.is_empty() {
+        // What is asked of all objects comes after what is asked of the kind, which mostly says the same more exactly.
+        let (view, path) = (metadata::view(object), Path::new("metadata"));
+        errors = meta::validate_object_meta(view, info.namespaced, names::name_is_path_segment, &path);
+    }
+    errors
+}
+
+fn validate_metadata(info: &ResourceDefinition, object: &Value) -> ErrorList {
+    let validate = if info.strategy.wants_standard_finalizers() {
+        meta::validate_builtin_object_meta
+    } else {
+        meta::validate_object_meta
+    };
+    let path = Path::new("metadata");
+    validate(
+        metadata::view(object),
+        info.namespaced,
+        info.strategy.name_check(),
+        &path,
+    )
 }
 
 /// Finds the subresource that a request names.

@@ -110,9 +110,8 @@ impl Authority {
         matches!(judged, Ok(Ok(true)))
     }
 
-    /// A certificate and its new key.
-    pub(super) fn issue(&self, leaf: &Leaf, now: SystemTime) -> Result<(String, String), CertificateFileError> {
-        let key = make_key()?;
+    /// A certificate of this key.
+    pub(super) fn issue(&self, leaf: &Leaf, key: &KeyPair, now: SystemTime) -> Result<String, CertificateFileError> {
         let mut params = CertificateParams::new(leaf.names.clone())?;
         let about = self::params(leaf.common_name, leaf.organization, now, LEAF_LIFE);
         params.distinguished_name = about.distinguished_name;
@@ -121,7 +120,7 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages.clone_from(&leaf.usages);
-        Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
+        Ok(params.signed_by(key, &self.issuer)?.pem())
     }
 }
 
@@ -185,11 +184,10 @@ impl Leaf {
     }
 
     /// Returns true if a certificate made earlier still serves: ours, with its key, for all names, and not soon over.
-    pub(super) fn is_met_by(&self, certificate: &str, key: &str, authority: &Authority, now: SystemTime) -> bool {
-        let Ok(key) = read_key(key) else { return false };
+    pub(super) fn is_met_by(&self, certificate: &str, key: &KeyPair, authority: &Authority, now: SystemTime) -> bool {
         with_certificate(certificate, |certificate| {
             let names = names_of(certificate);
-            has_key(certificate, &key)
+            has_key(certificate, key)
                 && !expires_before(certificate, now + RENEW_BEFORE)
                 && self.names.iter().all(|name| names.contains(name))
         })

@@ -29,6 +29,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rcgen::KeyPair;
+
 pub(crate) use certificates::CertificateFileError;
 use certificates::{Authority, Leaf};
 pub(crate) use files::PkiFileError;
@@ -197,40 +199,42 @@ fn leaf_with_mode(
     key_mode: u32,
 ) -> Result<(), PkiError> {
     let (certificate_file, key_file) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
-    let (certificate, key) = (files::read_opt(&certificate_file)?, files::read_opt(&key_file)?);
-    if let (Some(certificate), Some(key)) = (certificate, key)
-        && leaf.is_met_by(&certificate, &key, authority, now)
-    {
+    // The key first, and it stays: whenever this process ends, what is there is of one pair.
+    let key = key(&key_file, key_mode)?;
+    let found = files::read_opt(&certificate_file)?;
+    if found.is_some_and(|found| leaf.is_met_by(&found, &key, authority, now)) {
         return Ok(());
     }
-    let (certificate, key) = authority.issue(leaf, now).map_err(|source| PkiError::Certificate {
-        path: certificate_file.clone(),
-        source,
-    })?;
-    files::write(&key_file, key.as_bytes(), key_mode)?;
-    files::write(&certificate_file, certificate.as_bytes(), files::PUBLIC)?;
-    Ok(())
+    let certificate = authority
+        .issue(leaf, &key, now)
+        .map_err(|source| PkiError::Certificate {
+            path: certificate_file.clone(),
+            source,
+        })?;
+    Ok(files::write(&certificate_file, certificate.as_bytes(), files::PUBLIC)?)
 }
 
 fn service_account_key(dir: &Path) -> Result<(), PkiError> {
-    let (key_file, public_file) = (dir.join("sa.key"), dir.join("sa.pub"));
-    let wrap = |source| PkiError::Certificate {
-        path: key_file.clone(),
-        source,
-    };
-    let key = match files::read_opt(&key_file)? {
-        Some(pem) => certificates::read_key(&pem).map_err(wrap)?,
-        None => {
-            let key = certificates::make_key().map_err(wrap)?;
-            files::write(&key_file, key.serialize_pem().as_bytes(), files::PRIVATE)?;
-            key
-        }
-    };
+    let key = key(&dir.join("sa.key"), files::PRIVATE)?;
     Ok(files::write_if_different(
-        &public_file,
+        &dir.join("sa.pub"),
         key.public_key_pem().as_bytes(),
         files::PUBLIC,
     )?)
+}
+
+/// The private key in a file; if there is no file, a new one gets a new key and this mode.
+fn key(file: &Path, mode: u32) -> Result<KeyPair, PkiError> {
+    let wrap = |source| PkiError::Certificate {
+        path: file.to_owned(),
+        source,
+    };
+    if let Some(pem) = files::read_opt(file)? {
+        return certificates::read_key(&pem).map_err(wrap);
+    }
+    let key = certificates::make_key().map_err(wrap)?;
+    files::write(file, key.serialize_pem().as_bytes(), mode)?;
+    Ok(key)
 }
 
 /// Writes the kubeconfig of the administrator, whose certificate is in `dir`, for the API at `server`.

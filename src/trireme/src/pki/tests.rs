@@ -170,6 +170,12 @@ fn irreparable_files_are_reported() {
     fs::write(other.path().join("pki/sa.key"), "nonsense").expect("written");
     let error = ensure(&wanted(other.path())).expect_err("the key is none");
     assert!(error.to_string().contains("sa.key"), "{error}");
+    let third = tempfile::tempdir().expect("a directory");
+    ensure(&wanted(third.path())).expect("made");
+    fs::write(third.path().join("pki/apiserver.key"), "of others").expect("written");
+    let error = ensure(&wanted(third.path())).expect_err("the key is none");
+    assert!(error.to_string().contains("apiserver.key"), "{error}");
+    assert_eq!(text(third.path(), "apiserver.key"), "of others", "it is kept");
 }
 
 #[test]
@@ -194,6 +200,14 @@ fn a_directory_for_the_serving_certificate_gets_it_with_its_ca_and_one_of_others
     assert_eq!(after(1).0, first);
     let (renewed, _) = after(340);
     assert!(renewed != first && renewed.ends_with(&ca));
+    let key = fs::read(certs.join("apiserver.key")).expect("it is there");
+    fs::remove_file(certs.join("apiserver.crt")).expect("removed");
+    let (renewed, _) = after(340);
+    assert_eq!(
+        fs::read(certs.join("apiserver.key")).expect("it is there"),
+        key,
+        "a key whose certificate was not written gets one"
+    );
     fs::remove_dir_all(data.join("pki")).expect("removed");
     let (kept, trusted) = after(341);
     assert_eq!(

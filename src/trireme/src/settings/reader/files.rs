@@ -46,7 +46,8 @@ impl SettingsReader {
             certificate: dir.join("apiserver.crt"),
             key: dir.join("apiserver.key"),
         };
-        let is_there = pair.certificate.exists() || pair.key.exists();
+        // A key alone is what is left of a start that was cut short: it gets its certificate.
+        let is_there = pair.certificate.exists();
         if let Some(error) = is_there.then(|| judge_pair(&pair).err()).flatten() {
             let why = format!("apiserver.crt and apiserver.key in it are no certificate and its key: {error}");
             self.refuse_if_given("cert-dir", &why);

@@ -112,6 +112,8 @@ fn the_serving_certificate_is_that_of_cert_dir_if_there_is_one() {
     );
     fs::write(dir.path().join("apiserver.key"), &pem).expect("written");
     assert_eq!(serve(&line, &[]).serving, in_dir);
+    fs::remove_file(dir.path().join("apiserver.crt")).expect("removed");
+    assert_eq!(serve(&line, &[]).serving, in_dir, "the key alone gets its certificate");
     let named = serve(
         &format!(
             "{line} --tls-cert-file={0} --tls-private-key-file={0}",
