@@ -1,10 +1,13 @@
 //! Checks that the validation of many kinds is made of.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 use trireme_machinery::{
-    Feature, Features,
+    Feature, Features, Object,
     field::{Error, ErrorList, ErrorType, Path, shown},
-    meta, names,
+    meta::{self, Meta},
+    names,
     quantity::Quantity,
     selector::validate_label_selector,
 };
@@ -158,4 +161,11 @@ pub(crate) fn quantity(value: &Value) -> Quantity {
 
 fn zero() -> Quantity {
     Quantity::from_integer(0, trireme_machinery::quantity::Format::DecimalSi)
+}
+
+/// The metadata of an object, for kinds whose own validation looks at them in its course (`ValidateObjectMeta`).
+pub(crate) fn validate_builtin_metadata(object: &Value, namespaced: bool, name_check: names::NameCheck) -> ErrorList {
+    static NONE: LazyLock<Object> = LazyLock::new(Object::new);
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&NONE);
+    meta::validate_builtin_object_meta(Meta::new(metadata), namespaced, name_check, &Path::new("metadata"))
 }

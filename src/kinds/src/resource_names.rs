@@ -123,7 +123,7 @@ pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>,
 pub(crate) fn validate_resource_quantity_value(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nonnegative_quantity(value, path, errors);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);
-    if is_whole && quantity(value).milli_value() % 1000 != 0 {
+    if is_whole && quantity(value).as_integer().is_none() {
         errors.push(Error::invalid(path, value, "must be an integer"));
     }
 }

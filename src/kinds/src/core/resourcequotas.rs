@@ -295,6 +295,10 @@ mod tests {
                 &[r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#],
             ),
             (
+                named("a", json!({ "hard": { "pods": "9223372036854775807" } })),
+                &[],
+            ),
+            (
                 named("a", json!({ "hard": { "cpu": "1" }, "scopes": ["BestEffort"] })),
                 &[r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#],
             ),

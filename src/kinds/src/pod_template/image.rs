@@ -7,14 +7,16 @@ use regex::Regex;
 /// The longest path of a repository, in bytes.
 const LONGEST_PATH: usize = 255;
 
-/// `domain/path[:tag][@digest]`; the path has no capitals, and the digest is of an algorithm that Kubernetes links.
+/// `[domain/]path[:tag][@digest]`; the path has no capitals, and the digest is of an algorithm that Kubernetes links. What has a
+/// domain's place and is none is the begin of the path.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     let label = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
     let host = format!(r"(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
     let component = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
     let digest = "sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}";
-    let whole =
-        format!(r"^{host}/{component}(?:/{component})*(?::[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}})?(?:@(?:{digest}))?$");
+    let whole = format!(
+        r"^(?:{host}/)?{component}(?:/{component})*(?::[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}})?(?:@(?:{digest}))?$"
+    );
     Regex::new(&whole).expect("the expression is a constant")
 });
 
@@ -81,6 +83,8 @@ mod tests {
             ("localhost/img:latest", true),
             ("[::1]:5000/img", true),
             ("TEAM/img", true),
+            ("team_a.test/img", true),
+            ("TEAM_A/img", false),
             ("docker.io/img", true),
             (pinned.as_str(), false),
             (latest_and_pinned.as_str(), true),

@@ -113,6 +113,7 @@ pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
         warn_of_container(container, at, &mut warnings);
     });
     warn_of_ports(spec, &spec_path, &mut warnings);
+    warn_of_port_names(spec, &spec_path, &mut warnings);
     if spec
         .get("terminationGracePeriodSeconds")
         .and_then(Value::as_i64)
@@ -243,7 +244,7 @@ fn warn_of_repeats(spec: &Value, list: &str, field: &str, path: &str, warnings: 
 /// Bytes cannot be split.
 fn warn_of_fraction(owner: &Value, list: &str, name: &str, path: &Path<'_>, warnings: &mut Vec<String>) {
     let amount = owner.get(list).and_then(|amounts| amounts.get(name));
-    if let Some(amount) = amount.filter(|amount| quantity(amount).milli_value() % 1000 != 0) {
+    if let Some(amount) = amount.filter(|amount| quantity(amount).as_integer().is_none()) {
         let amount = amount.as_str().unwrap_or_default();
         warnings.push(format!(
             "{path}.{list}[{name}]: fractional byte value \"{amount}\" is invalid, must be an integer"
@@ -320,6 +321,28 @@ fn warn_of_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
                     Some(format!("{path}.{new}: {how} port definition with {path}.{other}"))
                 }));
                 others.push(new);
+            }
+        }
+    }
+}
+
+/// Names of ports that were given before: probes and services take the first.
+fn warn_of_port_names(spec: &Value, path: &str, warnings: &mut Vec<String>) {
+    let mut all: BTreeMap<&str, String> = BTreeMap::new();
+    for list in CONTAINER_LISTS {
+        for (container, declared) in items(spec, list).iter().enumerate() {
+            for (index, port) in items(declared, "ports").iter().enumerate() {
+                let (name, at) = (text(port, "name"), format!("{path}.{list}[{container}].ports[{index}]"));
+                match all.get(name) {
+                    _ if name.is_empty() => {}
+                    Some(first) => warnings.push(format!(
+                        "{at}: duplicate port name {} with {first}, services and probes that select ports by name will use {first}",
+                        quote(name)
+                    )),
+                    None => {
+                        all.insert(name, at);
+                    }
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     let of_list = |list: &str| {
         let size = spec.get("resources")?.get(list)?.get(STORAGE)?;
         let shown = size.as_str().unwrap_or_default();
-        (quantity(size).milli_value() % 1000 != 0).then(|| {
+        quantity(size).as_integer().is_none().then(|| {
             format!(
                 "{path}.resources.{list}[storage]: fractional byte value \"{shown}\" is invalid, must be an integer"
             )

@@ -197,7 +197,15 @@ fn from_words(metric: &Value, words: &Words) -> Value {
             }
             fields.insert("metric".into(), identifier);
         }
-        fields.insert(words.part.into(), numbers_from_words(source, words));
+        let numbers = numbers_from_words(source, words);
+        let lacks = |name: &str| words.part == WANTED.part && numbers.get(name).is_none();
+        // The two numbers that have no absence in these annotations.
+        let numbers = match sort {
+            "pods" if lacks("averageValue") => json!({ "type": "AverageValue", "averageValue": "0" }),
+            "object" if lacks("averageValue") && lacks("value") => json!({ "type": "Value", "value": "0" }),
+            _ => numbers,
+        };
+        fields.insert(words.part.into(), numbers);
         out[sort] = fields.into();
     }
     out

@@ -150,9 +150,11 @@ impl Strategy for Jobs {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
         // In Go the labels that a job has of its template are the template's own, which get more here, unless the job was copied
-        // to generate its name. A job that was sent with the very labels of its template is taken for one that was sent without any.
+        // to generate its name, or there are none yet: then it gets them when all is valid. A job that was sent with the very labels
+        // of its template is taken for one that was sent without any.
         let labels = |pointer: &str| object.pointer(pointer).cloned();
-        let shares_labels = labels("/metadata/labels") == labels("/spec/template/metadata/labels")
+        let shares_labels = labels("/metadata/labels").is_some()
+            && labels("/metadata/labels") == labels("/spec/template/metadata/labels")
             && text_at(object, "/metadata/generateName").is_empty();
         if shares_labels {
             struct_mut(object, "metadata").remove("labels");
@@ -163,6 +165,10 @@ impl Strategy for Jobs {
         if shares_labels {
             label_like_template(object);
         }
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        label_like_template(object);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

@@ -3,13 +3,12 @@
 
 use serde_json::Value;
 use trireme_machinery::{
-    Object,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
-    meta::{Meta, validate_builtin_object_meta},
     names,
 };
 
+use crate::checks::validate_builtin_metadata;
 use crate::values::{integer_at, text, text_at};
 
 /// The longest reason, action and instance.
@@ -39,15 +38,7 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     if is_core {
         return errors;
     }
-    let none = Object::new();
-    let metadata = Meta::new(event.get("metadata").and_then(Value::as_object).unwrap_or(&none));
-    let path = Path::new("metadata");
-    errors.extend(validate_builtin_object_meta(
-        metadata,
-        true,
-        names::name_is_dns_subdomain,
-        &path,
-    ));
+    errors.extend(validate_builtin_metadata(event, true, names::name_is_dns_subdomain));
     errors.extend(validate_v1_event_series(event));
     if is_unset(event, "eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));

@@ -460,8 +460,10 @@ fn warnings() {
     let port = |host_ip: &str, host_port: u16| json!({ "containerPort": 80, "protocol": "TCP", "hostIP": host_ip, "hostPort": host_port });
     let asked = pod(json!({
         "containers": [
-            { "name": "a", "image": "i", "ports": [port("", 0), port("10.0.0.1", 0)] },
-            { "name": "b", "image": "i", "ports": [{ "containerPort": 80, "protocol": "TCP" }] },
+            { "name": "a", "image": "i", "ports": [port("", 0), port("10.0.0.1", 0), { "name": "n", "containerPort": 81 }] },
+            { "name": "b", "image": "i", "ports": [
+                { "containerPort": 80, "protocol": "TCP" }, { "name": "n", "containerPort": 82 }, { "name": "m", "containerPort": 83 },
+            ] },
         ],
         "volumes": [
             { "name": "v", "storageos": {} },
@@ -483,6 +485,8 @@ fn warnings() {
             "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
             "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]",
             "spec.containers[1].ports[0]: overlapping port definition with spec.containers[0].ports[1]",
+            "spec.containers[1].ports[1]: duplicate port name \"n\" with spec.containers[0].ports[2], services and probes that \
+             select ports by name will use spec.containers[0].ports[2]",
             "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null \
              labelSelector results in matching no pod",
             "spec.hostAliases[0].ip: IPv6 address \"::0001\" should be in RFC 5952 canonical format (\"::1\")",

@@ -33,6 +33,7 @@ use trireme_registry::{
 };
 
 use crate::{
+    checks::validate_builtin_metadata,
     kind::Kind,
     settings::KindSettings,
     values::{keep_field, struct_mut},
@@ -105,6 +106,11 @@ impl Strategy for Services {
         (name == "proxy").then_some(SubresourceRole::Connect(&proxy::ServiceProxy))
     }
 
+    /// They are, but only when addresses and ports can be had.
+    fn validates_metadata_of_new(&self) -> bool {
+        false
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "loadBalancer": {} });
         defaults::normalize_cluster_ips(object, None);
@@ -121,11 +127,12 @@ impl Strategy for Services {
 
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
         let refused = self.validate_allocation(context, object, None);
-        if refused.is_empty() {
-            validation::validate_service(self.features, object, None)
-        } else {
-            refused
+        if !refused.is_empty() {
+            return refused;
         }
+        let mut errors = validate_builtin_metadata(object, true, self.name_check());
+        errors.extend(validation::validate_service(self.features, object, None));
+        errors
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
