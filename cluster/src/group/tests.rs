@@ -6,6 +6,7 @@ use std::time::Duration;
 use trireme_actors::{Clock, Tasks};
 use trireme_tests::ports::free_address;
 
+use super::status::Status;
 use super::{Group, GroupConfig};
 use crate::lease::Duty;
 use crate::transport::PeerCertificates;
@@ -47,6 +48,25 @@ async fn holder(replicas: &[Replica]) -> usize {
     place
 }
 
+/// Waits until a replica sees the group like this: a follower has the leader's answers before it has applied what they tell.
+async fn until(replica: &Replica, is_so: impl Fn(&Status) -> bool) -> Status {
+    let group = &replica.group.0;
+    let (mut applied, mut metrics) = (group.applied.clone(), group.raft.metrics());
+    let seen = async {
+        loop {
+            let status = replica.group.status();
+            if is_so(&status) {
+                return status;
+            }
+            tokio::select! {
+                changed = applied.changed() => changed.expect("the group runs"),
+                changed = metrics.changed() => changed.expect("Raft runs"),
+            }
+        }
+    };
+    tokio::time::timeout(LIMIT, seen).await.expect("it does so in time")
+}
+
 #[tokio::test]
 async fn three_replicas_over_tls_hand_a_duty_over() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -65,10 +85,10 @@ async fn three_replicas_over_tls_hand_a_duty_over() {
     let second = holder(&replicas).await;
     let after = replicas[second].group.acquire(DUTY).current().expect("it is held");
     assert!(after.lease().token > before.lease().token);
-    let status = replicas[second].group.status();
+    let id = replicas[second].group.id();
+    let status = until(&replicas[second], |status| status.duties[0].holder == Some(id)).await;
     let ids: BTreeSet<_> = status.members.iter().map(|member| member.replica).collect();
     assert_eq!(ids.len(), 3);
-    assert_eq!(status.duties[0].holder, Some(replicas[second].group.id()));
     assert!(status.raft_error.is_none());
     leaver.tasks.shutdown(Duration::from_secs(1)).await;
 }
