@@ -22,7 +22,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("machinery", &[]),
     ("http", &["actors"]),
     ("cel", &["machinery"]),
-    ("storage", &[]),
+    // Its feature `testing` starts etcd on ports as the tests do.
+    ("storage", &["tests"]),
     ("registry", &["actors", "machinery", "storage"]),
     ("schema", &["machinery"]),
     ("kinds", &["machinery", "registry", "cel", "schema"]),

@@ -3,7 +3,6 @@
 //! Callers: this room's integration tests and those of any room that wants a store to break.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -15,6 +14,8 @@ use tokio::{
     net::TcpStream,
     time::{Instant, sleep},
 };
+
+use trireme_tests::ports::free_port;
 
 use crate::{EtcdOptions, EtcdStore, Storage, StorageError};
 
@@ -66,8 +67,7 @@ impl EtcdProcess {
     pub async fn start_with(setup: EtcdSetup) -> Result<Self, StorageError> {
         let dir = data_dir().map_err(|error| failed("cannot make a data directory", &error))?;
         let scheme = if setup.tls.is_some() { "https" } else { "http" };
-        let ports = setup.ports.map_or_else(free_ports, Ok);
-        let (port, peer_port) = ports.map_err(|error| failed("no free port", &error))?;
+        let (port, peer_port) = setup.ports.unwrap_or_else(free_ports);
         let client_url = format!("{scheme}://127.0.0.1:{port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let mut args = vec![
@@ -101,14 +101,17 @@ impl EtcdProcess {
     async fn wait_for(&mut self, store: &EtcdStore) -> Result<(), StorageError> {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
-            let error = match store.read_index().await {
-                Ok(_) => return Ok(()),
-                Err(error) => error,
-            };
+            let answered = store.read_index().await;
+            // Others of its cluster may answer for one that has ended.
             let exited = self
                 .child
                 .try_wait()
                 .map_err(|error| failed("cannot see etcd", &error))?;
+            let error = match answered {
+                Ok(_) if exited.is_none() => return Ok(()),
+                Ok(_) => "it has ended".to_owned(),
+                Err(error) => error.to_string(),
+            };
             if exited.is_some() || Instant::now() > deadline {
                 let log = std::fs::read_to_string(log_path(self.dir.path())).unwrap_or_default();
                 let tail = log.lines().rev().take(20).collect::<Vec<_>>().join("\n");
@@ -143,25 +146,33 @@ impl EtcdProcess {
     }
 
     /// Freezes the process: its connections stay open and silent. On return every thread has stopped.
+    ///
+    /// # Errors
+    /// `Failed` if the process has ended.
     pub fn pause(&self) -> Result<(), StorageError> {
         self.signal("STOP")?;
-        while !self.is_frozen() {
+        loop {
+            let states = self.thread_states();
+            if states.is_empty() || states.contains(&'Z') {
+                return Err(StorageError::Failed("etcd has ended".to_owned()));
+            }
+            if states.iter().all(|state| matches!(state, 'T' | 't')) {
+                return Ok(());
+            }
             std::thread::yield_now();
         }
-        Ok(())
     }
 
-    /// Returns true if the kernel says of every thread that it is stopped, or the process is gone.
-    fn is_frozen(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid())) else {
-            return true;
-        };
-        threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+    /// What the kernel says of every thread (proc(5)): `T` is stopped, `Z` has ended.
+    fn thread_states(&self) -> Vec<char> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
+        let threads = threads.into_iter().flatten().flatten();
+        let state = |thread: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
             // The state follows the name, which is in parentheses and may hold anything.
-            stat.rsplit_once(") ")
-                .is_none_or(|(_, rest)| rest.starts_with(['T', 't']))
-        })
+            stat.rsplit_once(") ")?.1.chars().next()
+        };
+        threads.filter_map(state).collect()
     }
 
     /// Lets a frozen process go on.
@@ -245,8 +256,7 @@ pub struct EtcdCluster {
 impl EtcdCluster {
     /// Starts three members and waits until they have a leader and answer `store`, which is made of their endpoints.
     pub async fn start(options: impl FnOnce(Vec<String>) -> EtcdOptions) -> Result<(Self, EtcdStore), StorageError> {
-        let ports: std::io::Result<Vec<_>> = (0..3).map(|_| free_ports()).collect();
-        let ports = ports.map_err(|error| failed("no free port", &error))?;
+        let ports = [free_ports(), free_ports(), free_ports()];
         let named = |(number, (_, peer)): (usize, &(u16, u16))| format!("m{number}=http://127.0.0.1:{peer}");
         let all = ports.iter().enumerate().map(named).collect::<Vec<_>>().join(",");
         let mut members = Vec::new();
@@ -277,10 +287,8 @@ impl EtcdCluster {
     }
 }
 
-fn free_ports() -> std::io::Result<(u16, u16)> {
-    // Held together, so that they differ.
-    let (one, two) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
-    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
+fn free_ports() -> (u16, u16) {
+    (free_port(), free_port())
 }
 
 fn tls_args(dir: &Path, tls: &EtcdTls) -> std::io::Result<Vec<String>> {

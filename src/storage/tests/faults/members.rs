@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -13,7 +14,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all};
 use tokio::{task::JoinHandle, time::timeout};
 use trireme_storage::{
-    Compare, EtcdOptions, EtcdStore, PutOptions, Revision, Storage, StorageError, WriteOutcome, testing::EtcdCluster,
+    Compare, EtcdOptions, EtcdStore, PutOptions, Revision, Storage, StorageError, WriteOutcome,
+    testing::{EtcdCluster, EtcdProcess},
 };
 
 const WRITERS: usize = 8;
@@ -216,4 +218,12 @@ async fn without_a_quorum_every_answer_comes_in_time_and_says_what_is_known() {
             .await
     });
     committed(recovered.await.expect("the store recovers by itself"));
+}
+
+#[tokio::test]
+async fn an_etcd_that_has_ended_cannot_be_frozen() {
+    let etcd = EtcdProcess::start().await.expect("etcd starts");
+    let killed = Command::new("kill").args(["-KILL", &etcd.pid().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    assert!(matches!(etcd.pause(), Err(StorageError::Failed(_))));
 }
