@@ -48,7 +48,7 @@ async fn holder(replicas: &[Replica]) -> usize {
     place
 }
 
-/// Waits until a replica sees the group like this: a follower has the leader's answers before it has applied what they tell.
+/// Waits until a replica's status is so: a follower learns of its lease by the leader's answer before it has applied the entry.
 async fn until(replica: &Replica, is_so: impl Fn(&Status) -> bool) -> Status {
     let group = &replica.group.0;
     let (mut applied, mut metrics) = (group.applied.clone(), group.raft.metrics());

@@ -163,7 +163,7 @@ fn zero() -> Quantity {
     Quantity::from_integer(0, trireme_machinery::quantity::Format::DecimalSi)
 }
 
-/// The metadata of an object, for kinds whose own validation looks at them in its course (`ValidateObjectMeta`).
+/// Validates metadata, for kinds whose own validation does so in its course (`ValidateObjectMeta`).
 pub(crate) fn validate_builtin_metadata(object: &Value, namespaced: bool, name_check: names::NameCheck) -> ErrorList {
     static NONE: LazyLock<Object> = LazyLock::new(Object::new);
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&NONE);

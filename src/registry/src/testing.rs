@@ -44,7 +44,7 @@ pub fn decode_body(
     Ok((decoded.object, decoded.warnings))
 }
 
-/// What is wrong with a new object that its strategy has prepared.
+/// Validates a new object that its strategy has prepared, as the registry does on a create.
 pub fn errors_of_new(info: &ResourceDefinition, context: &WriteContext, object: &Value) -> ErrorList {
     write::prepare::errors_of_new(info, context, object)
 }

@@ -102,7 +102,7 @@ impl EtcdProcess {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             let answered = store.read_index().await;
-            // Others of its cluster may answer for one that has ended.
+            // Other members may answer for one that has ended.
             let exited = self
                 .child
                 .try_wait()
@@ -163,7 +163,7 @@ impl EtcdProcess {
         }
     }
 
-    /// What the kernel says of every thread (proc(5)): `T` is stopped, `Z` has ended.
+    /// Reads the state of every thread (proc(5)): `T` is stopped, `Z` has ended.
     fn thread_states(&self) -> Vec<char> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
         let threads = threads.into_iter().flatten().flatten();

@@ -154,7 +154,7 @@ impl Writer {
     }
 }
 
-/// What is wrong with a new object that has been prepared.
+/// Validates a new object that has been prepared, as `rest.BeforeCreate` does after `PrepareForCreate`.
 pub(crate) fn errors_of_new(info: &ResourceDefinition, context: &WriteContext, object: &Value) -> ErrorList {
     let strategy = &*info.strategy;
     let mut errors = ErrorList::new();

@@ -199,7 +199,7 @@ fn from_words(metric: &Value, words: &Words) -> Value {
         }
         let numbers = numbers_from_words(source, words);
         let lacks = |name: &str| words.part == WANTED.part && numbers.get(name).is_none();
-        // The two numbers that have no absence in these annotations.
+        // Version 1 has these two as plain quantities: where they are absent they are 0.
         let numbers = match sort {
             "pods" if lacks("averageValue") => json!({ "type": "AverageValue", "averageValue": "0" }),
             "object" if lacks("averageValue") && lacks("value") => json!({ "type": "Value", "value": "0" }),

@@ -106,7 +106,7 @@ impl Strategy for Services {
         (name == "proxy").then_some(SubresourceRole::Connect(&proxy::ServiceProxy))
     }
 
-    /// They are, but only when addresses and ports can be had.
+    /// Returns false: `validate` does so, once the addresses and ports can be allocated.
     fn validates_metadata_of_new(&self) -> bool {
         false
     }
