@@ -7,6 +7,9 @@
 #[path = "authorization/claims.rs"]
 mod claims;
 
+#[path = "authorization/implied.rs"]
+mod implied;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Mutex;

@@ -82,7 +82,7 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) 
         names_manager: !manager.is_empty(),
         names_validation: !validation.is_empty(),
         field_validation,
-        creation_refusal: None,
+        creation_check: None,
         is_patch: matches!(write, OptionsVerb::Patch | OptionsVerb::Apply),
         force: matches!(write, OptionsVerb::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),
     })

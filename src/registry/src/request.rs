@@ -2,11 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
@@ -186,8 +188,18 @@ pub struct WriteOptions {
     pub is_patch: bool,
     /// `force` of an apply; `None` for all other writes.
     pub force: Option<bool>,
-    /// The error for an apply whose user may change objects, but not create the one that is missing.
-    pub creation_refusal: Option<ApiError>,
+    /// Asked by an update or an apply that is about to create what it did not find; without it, the user may.
+    pub creation_check: Option<Arc<dyn CreationCheck>>,
+}
+
+/// Decides if a user who may change an object may create it, too (`withAuthorization` of
+/// `apiserver/pkg/endpoints/handlers/update.go`).
+pub trait CreationCheck: fmt::Debug + Send + Sync {
+    /// Refuses, or does not.
+    ///
+    /// # Errors
+    /// 403 if the user may not; 500 if that cannot be found out.
+    fn check<'a>(&'a self, user: &'a UserInfo) -> BoxFuture<'a, Result<(), ApiError>>;
 }
 
 /// A request body and what it is.

@@ -1,16 +1,18 @@
 //! Finds out whether the user may do this.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use actix_http::Request;
 use actix_web::{HttpResponse, http::StatusCode};
+use futures_util::future::BoxFuture;
 use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 use trireme_machinery::{ApiError, GroupResource, go_text::quote};
-use trireme_registry::request::UserInfo;
+use trireme_registry::request::{CreationCheck, UserInfo};
 
 use crate::{
     exchange::Exchange,
     metrics::access::{self, TimedFilter},
+    request_info::RequestInfo,
     respond,
     state::ChainState,
 };
@@ -22,6 +24,7 @@ const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
 /// The verb that a user needs to delete what cannot be read, beside `delete`.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
+const CREATE: &str = "create";
 /// The answer to a change of the rules is held back for at most this long until they count here.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -64,17 +67,28 @@ fn internal_error(request: &Request, error: &str) -> HttpResponse {
     respond::text(StatusCode::INTERNAL_SERVER_ERROR, text + "\n")
 }
 
-/// Lets an apply create what it does not find, if its user may create it.
-///
-/// # Errors
-/// 403 if not.
-pub(crate) async fn authorize_creation(authorizer: &dyn Authorizer, exchange: &Exchange) -> Result<(), ApiError> {
-    let anonymous = UserInfo::default();
-    let attributes = Attributes {
-        verb: "create",
-        ..attributes(exchange, exchange.acting_user().unwrap_or(&anonymous))
-    };
-    decide(authorizer, attributes).await
+/// Lets an update or an apply create what it does not find, if its user may create it.
+pub(crate) struct CreationAuthorization {
+    /// Who decides.
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// The update.
+    pub(crate) info: RequestInfo,
+}
+
+impl fmt::Debug for CreationAuthorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CreationAuthorization").finish_non_exhaustive()
+    }
+}
+
+impl CreationCheck for CreationAuthorization {
+    fn check<'a>(&'a self, user: &'a UserInfo) -> BoxFuture<'a, Result<(), ApiError>> {
+        let attributes = Attributes {
+            verb: CREATE,
+            ..attributes_of(&self.info, user)
+        };
+        Box::pin(decide(&*self.authorizer, attributes))
+    }
 }
 
 /// Lets a deletion ignore that its object cannot be read, if its user may do that.
@@ -108,7 +122,6 @@ pub(crate) async fn authorize_unsafe_deletion(
 /// # Errors
 /// 403 if not.
 pub(crate) async fn authorize_connection(authorizer: &dyn Authorizer, exchange: &Exchange) -> Result<(), ApiError> {
-    const CREATE: &str = "create";
     if exchange.info.verb.as_str() == CREATE {
         return Ok(());
     }
@@ -143,7 +156,10 @@ async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Resu
 
 /// The question whether a user may do this.
 pub(crate) fn attributes<'a>(exchange: &'a Exchange, user: &'a UserInfo) -> Attributes<'a> {
-    let info = &exchange.info;
+    attributes_of(&exchange.info, user)
+}
+
+fn attributes_of<'a>(info: &'a RequestInfo, user: &'a UserInfo) -> Attributes<'a> {
     Attributes {
         user,
         verb: info.verb.as_str(),

@@ -18,7 +18,7 @@ pub(crate) mod update;
 pub(crate) mod virtual_resource;
 pub(crate) mod watch;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use actix_web::{HttpRequest, http::header, web};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ use trireme_registry::{
     Route,
     list_options::ListQuery,
     protobuf,
-    request::{Body, BodyFormat, Subresource, Target},
+    request::{Body, BodyFormat, CreationCheck, Subresource, Target},
     trace::TraceStep,
 };
 
@@ -35,6 +35,7 @@ use crate::{
     api::EdgeShared,
     body,
     exchange::{CurrentExchange, header_text},
+    filters::authorization::CreationAuthorization,
     negotiation::{self, OfferedForms},
     query::Query,
     wire,
@@ -74,6 +75,14 @@ impl ResourceCall {
             fence: None,
             deadline: self.exchange.deadline.get(),
         }
+    }
+
+    /// Decides if the user may create what an update or an apply does not find.
+    fn creation_check(&self) -> Arc<dyn CreationCheck> {
+        Arc::new(CreationAuthorization {
+            authorizer: Arc::clone(&self.api.authorizer),
+            info: self.exchange.info.clone(),
+        })
     }
 
     fn content_type(&self) -> Option<Cow<'_, str>> {

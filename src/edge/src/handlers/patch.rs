@@ -8,7 +8,6 @@ use trireme_registry::request::{PatchKind, PatchRequest};
 
 use super::{ResourceCall, object::ObjectShape};
 use crate::{
-    filters::authorization,
     negotiation::{self, PatchType, patch_type},
     options::{self, OptionsVerb},
     respond::HandlerResult,
@@ -30,8 +29,7 @@ pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> Handle
     };
     let mut options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), write)?;
     if kind == PatchKind::Apply {
-        let allowed = authorization::authorize_creation(&*call.api.authorizer, &call.exchange).await;
-        options.creation_refusal = allowed.err();
+        options.creation_check = Some(call.creation_check());
     }
     call.exchange.audit_notes().note_body(|| patch_body(&patch));
     let request = PatchRequest {

@@ -1,7 +1,7 @@
 //! PUT of an object or part of it.
 
 use actix_web::{http::StatusCode, web};
-use trireme_registry::request::UpdateRequest;
+use trireme_registry::request::{Subresource, UpdateRequest};
 
 use super::{ResourceCall, object::ObjectShape};
 use crate::{
@@ -13,11 +13,15 @@ use crate::{
 pub(crate) async fn handle(call: &ResourceCall, payload: web::Payload) -> HandlerResult {
     let shape = ObjectShape::negotiate(&call.exchange, call.offered())?;
     let body = call.body(payload).await?;
-    let options = options::read(
+    let mut options = options::read(
         &call.exchange.query,
         call.exchange.user_agent.as_deref(),
         OptionsVerb::Update,
     )?;
+    let creates = call.route.registry.info().strategy.allow_create_on_update();
+    if creates && call.subresource == Subresource::None {
+        options.creation_check = Some(call.creation_check());
+    }
     let request = UpdateRequest {
         target: call.target(),
         subresource: call.subresource,

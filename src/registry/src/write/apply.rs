@@ -96,9 +96,6 @@ impl Desired for AppliedPatch {
                 return Ok(None);
             }
             writer.check_applied(request, &self.applied)?;
-            if let Some(refusal) = &request.options.creation_refusal {
-                return Err(refusal.clone());
-            }
             let uid = metadata::text(&self.applied, "uid");
             if !uid.is_empty() {
                 let why =

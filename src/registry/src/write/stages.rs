@@ -15,7 +15,7 @@ use super::{
     metadata,
 };
 use crate::{
-    admission::{Attributes, WriteRequest},
+    admission::{Attributes, Operation, WriteRequest},
     definition::ServedVersion,
     request::Body,
     trace::TraceStep,
@@ -116,8 +116,19 @@ impl Writer {
         self.prepare_and_check(write, &mut object)?;
         metadata::text(&object, "name").clone_into(&mut write.name);
         write.object = Some(object);
+        self.check_creation(write)
+            .await
+            .map_err(|error| write.with_warnings(error))?;
         self.admission.validate(write).await?;
         Ok(write.object.take().unwrap_or_default())
+    }
+
+    /// An update that creates needs the right to that, too.
+    async fn check_creation(&self, write: &Attributes) -> Result<(), ApiError> {
+        match &write.options.creation_check {
+            Some(creation) if write.operation == Operation::Create => creation.check(&write.target.user).await,
+            _ => Ok(()),
+        }
     }
 
     /// Stages *prepare* and *validate* alone.
