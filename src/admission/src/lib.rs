@@ -1,8 +1,8 @@
 //! The admission chain and its built-in plugins.
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
-//! in the watch caches and hold no locks. [`ClaimStatusAccess`], [`DeviceAdminAccess`] and [`PodCertificateSigning`] are no
-//! plugins of kube-apiserver but checks of its registries. The table in `plugins.rs` has all plugins.
+//! in the watch caches and hold no locks. [`ClaimStatusAccess`], [`DeviceAdminAccess`], [`PodCertificateSigning`] and
+//! [`PolicyParameterAccess`] are no plugins of kube-apiserver but checks of its registries. The table in `plugins.rs` has all plugins.
 
 mod admission_request;
 mod always_admit;
@@ -26,6 +26,7 @@ mod extended_resource_toleration;
 mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+mod loading;
 mod match_conditions;
 mod matching;
 mod metrics;
@@ -45,6 +46,7 @@ mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod policies;
+mod policy_parameter_access;
 mod priority;
 mod resource_quota;
 mod runtime_class;
@@ -67,6 +69,7 @@ pub use image_policy_webhook::{ImagePolicySettings, ImageReviewer};
 pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
+pub use policy_parameter_access::PolicyParameterAccess;
 pub use signers::PodCertificateSigning;
 pub use trireme_cel::{AuthorizerCheck, CheckDecision, CheckObject};
 pub use webhooks::{WebhookCredentials, WebhookUsers, WebhookUsersByPlugin, record_breaker_events};

@@ -68,7 +68,7 @@ impl Installer {
         loop {
             changes.borrow_and_update();
             let snapshot = self.view.load();
-            if snapshot.revision >= 0 {
+            if snapshot.is_loaded() {
                 self.bring_about(&snapshot).await;
                 self.installed.send_replace(snapshot.revision);
                 self.announce(snapshot.revision).await;

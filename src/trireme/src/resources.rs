@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use trireme_actors::ActorSystem;
-use trireme_admission::{ClaimStatusAccess, DeviceAdminAccess, Namespaces, PluginParts, PodCertificateSigning};
+use trireme_admission::{
+    ClaimStatusAccess, DeviceAdminAccess, Namespaces, PluginParts, PodCertificateSigning, PolicyParameterAccess,
+};
 use trireme_aggregation::{ProxyIdentity, RemoteSettings};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
@@ -82,6 +84,7 @@ pub(crate) async fn start(
             settings.feature_gates.features(),
         )),
         Arc::new(PodCertificateSigning::new(authorization.permissions())),
+        Arc::new(PolicyParameterAccess::new(authorization.permissions(), &published)),
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];

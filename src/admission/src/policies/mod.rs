@@ -20,20 +20,17 @@ mod tests;
 mod validating;
 mod validation;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_actors::ActorSystem;
 use trireme_machinery::ApiError;
-use trireme_registry::{Attributes, PublishedSurface, View, ViewSnapshot, WriteRequest};
+use trireme_registry::{Attributes, PublishedSurface, WriteRequest};
 
 use self::{params::ParamScope, policy::Binding};
 use crate::{matching, namespaces::Namespaces, permissions::Permissions};
 
 pub(crate) use self::{mutating::MutatingPolicies, validating::ValidatingPolicies};
-
-/// So long a write waits for policies that are not loaded yet.
-const LOADS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The parts that both plugins are made of.
 #[derive(Clone)]
@@ -45,24 +42,6 @@ pub(crate) struct PolicyParts {
 }
 
 impl PolicyParts {
-    /// The newest policies, once there are any.
-    async fn loaded<T: Send + Sync + 'static>(
-        &self,
-        policies: &View<T>,
-        attributes: &Attributes,
-    ) -> Result<Arc<ViewSnapshot<T>>, ApiError> {
-        let newest = policies.load();
-        if newest.revision >= 0 {
-            return Ok(newest);
-        }
-        let patience = self.system.clock().now() + LOADS_WITHIN;
-        let deadline = attributes
-            .target
-            .deadline
-            .map_or(patience, |deadline| deadline.min(patience));
-        policies.wait_for_now(deadline).await
-    }
-
     /// Reports whether a binding is for a request of its policy.
     async fn is_bound(&self, binding: &Binding, attributes: &Attributes) -> Result<bool, ApiError> {
         match &binding.criteria {

@@ -21,6 +21,7 @@ use crate::{
     attributes::forbidden,
     authority::RequestAuthority,
     expression_input::{ExpressionInput, VersionedObjects},
+    loading::loaded,
     matching::MatchedKind,
 };
 
@@ -76,7 +77,7 @@ impl MutatingPolicies {
             rounds.compare(object);
         }
         let mut errors = PolicyErrors::default();
-        let policies = self.parts.loaded(&self.policies, attributes).await?;
+        let policies = loaded(&self.policies, self.parts.system.clock(), attributes).await?;
         let mut invocations = Vec::new();
         for bound in policies.iter() {
             self.collect(bound, attributes, &mut invocations, &mut errors).await;
@@ -296,7 +297,7 @@ impl PolicyErrors {
 impl Admission for MutatingPolicies {
     fn handles(&self, request: &WriteRequest) -> bool {
         let policies = self.policies.load();
-        !super::is_ignored(request) && (policies.revision < 0 || policies.may_match(request))
+        !super::is_ignored(request) && (!policies.is_loaded() || policies.may_match(request))
     }
 
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {

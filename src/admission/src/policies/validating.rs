@@ -18,6 +18,7 @@ use crate::{
     attributes::forbidden,
     authority::RequestAuthority,
     expression_input::{ExpressionInput, VersionedObjects},
+    loading::loaded,
     matching::MatchedKind,
 };
 
@@ -56,7 +57,7 @@ impl ValidatingPolicies {
     }
 
     async fn dispatch(&self, attributes: &Attributes) -> Result<(), ApiError> {
-        let policies = self.parts.loaded(&self.policies, attributes).await?;
+        let policies = loaded(&self.policies, self.parts.system.clock(), attributes).await?;
         let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
         let mut findings = PolicyFindings::default();
         for bound in policies.iter() {
@@ -235,7 +236,7 @@ fn annotate_failure(
 impl Admission for ValidatingPolicies {
     fn handles(&self, request: &WriteRequest) -> bool {
         let policies = self.policies.load();
-        !super::is_ignored(request) && (policies.revision < 0 || policies.may_match(request))
+        !super::is_ignored(request) && (!policies.is_loaded() || policies.may_match(request))
     }
 
     fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {

@@ -30,12 +30,14 @@ use std::sync::Arc;
 
 use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
+use trireme_machinery::ApiError;
 use trireme_registry::{
-    Entries, PublishedSurface, Readiness, ResourceLookup, ServiceResolver, View, WriteRequest, compile_entries, item,
+    Attributes, Entries, PublishedSurface, Readiness, ResourceLookup, ServiceResolver, View, ViewSnapshot,
+    WriteRequest, compile_entries, item,
 };
 
 use self::configuration::{Configuration, WebhookKind};
-use crate::{matching, namespaces::Namespaces, permissions::Permissions};
+use crate::{loading::loaded, matching, namespaces::Namespaces, permissions::Permissions};
 
 /// The parts that both plugins are made of.
 #[derive(Clone)]
@@ -81,7 +83,13 @@ impl Hooks {
             .value
             .iter()
             .flat_map(|(_, configuration)| &configuration.webhooks);
-        !matching::is_exempt(request) && all.any(|webhook| webhook.criteria.may_match(request))
+        !matching::is_exempt(request)
+            && (!configurations.is_loaded() || all.any(|webhook| webhook.criteria.may_match(request)))
+    }
+
+    /// The newest configurations, once they are loaded.
+    async fn loaded(&self, attributes: &Attributes) -> Result<Arc<ViewSnapshot<Entries<Configuration>>>, ApiError> {
+        loaded(&self.configurations, &self.parts.clock, attributes).await
     }
 
     fn readiness(&self) -> Arc<dyn Readiness> {

@@ -51,7 +51,7 @@ impl MutatingWebhooks {
             let (rounds, object) = attributes.rounds_of(PLUGIN);
             rounds.compare(object);
         }
-        let configurations = self.hooks.configurations.load();
+        let configurations = self.hooks.loaded(attributes).await?;
         let webhooks = configurations
             .value
             .iter()

@@ -56,7 +56,7 @@ impl ValidatingWebhooks {
     }
 
     async fn matching(&self, attributes: &Attributes) -> Result<Vec<Matching>, ApiError> {
-        let configurations = self.hooks.configurations.load();
+        let configurations = self.hooks.loaded(attributes).await?;
         let mut matching = Vec::new();
         let mut versions: Vec<(GroupVersionKind, Arc<ReviewedObjects>)> = Vec::new();
         for webhook in configurations

@@ -27,6 +27,13 @@ pub struct ViewSnapshot<T> {
     pub revision: Revision,
 }
 
+impl<T> ViewSnapshot<T> {
+    /// Returns true if the resources are loaded; the value is that of no objects before.
+    pub fn is_loaded(&self) -> bool {
+        self.revision > NOT_LOADED
+    }
+}
+
 impl<T> Deref for ViewSnapshot<T> {
     type Target = T;
 
