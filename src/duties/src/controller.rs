@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{EventKind, Item, RegistryHandle, ResourceDefinition};
@@ -34,6 +35,11 @@ pub trait Controller: Send + Sync + 'static {
     /// The resources whose changes call for a look.
     fn watched(&self) -> Vec<RegistryHandle> {
         Vec::new()
+    }
+
+    /// Changes whenever [`watched`](Self::watched) may name other resources; none if it always names the same.
+    fn watched_changes(&self) -> Option<watch::Receiver<u64>> {
+        None
     }
 
     /// The keys of every full pass, whatever there is in the watched resources.

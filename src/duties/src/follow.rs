@@ -1,12 +1,13 @@
 //! Follows resources through their watch caches: everything that is there, then what changes.
 
-use std::sync::Arc;
+use std::{collections::HashMap, convert::Infallible, mem, sync::Arc};
 
 use futures_util::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceDefinition};
+use tokio::sync::oneshot;
+use trireme_registry::{CacheId, EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceDefinition};
 
 use crate::controller::ObjectChange;
 
@@ -22,19 +23,50 @@ pub(crate) enum FollowEvent {
 }
 
 /// The changes of several resources. Each goes on for as long as it is read.
-pub(crate) type Followed = SelectAll<BoxStream<'static, FollowEvent>>;
+#[derive(Default)]
+pub(crate) struct Followed {
+    events: SelectAll<BoxStream<'static, FollowEvent>>,
+    /// Each ends when what is kept here is dropped.
+    sources: HashMap<CacheId, (RegistryHandle, oneshot::Sender<Infallible>)>,
+}
 
-/// Follows resources, each from all that is there now.
-pub(crate) fn follow(registries: Vec<RegistryHandle>) -> Followed {
-    stream::select_all(registries.into_iter().map(|registry| {
-        let follower = Follower::new(registry.reader().clone());
-        stream::unfold((follower, true), |(mut follower, is_first)| async move {
-            let changes = follower.next().await;
-            Some(((changes, is_first), (follower, false)))
-        })
-        .flat_map(move |(changes, is_first)| stream::iter(events_of(registry.info(), changes, is_first)))
-        .boxed()
-    }))
+impl Followed {
+    /// Follows these resources, each from all that is there now.
+    pub(crate) fn of(registries: Vec<RegistryHandle>) -> Self {
+        let mut followed = Self::default();
+        followed.become_those_of(registries);
+        followed
+    }
+
+    /// Follows these resources and no others; those that were followed before go on. Returns false if one of those before
+    /// has ended: deletions may have been missed then.
+    pub(crate) fn become_those_of(&mut self, registries: Vec<RegistryHandle>) -> bool {
+        let mut before = mem::take(&mut self.sources);
+        for registry in registries {
+            let id = registry.cache_id();
+            let source = before.remove(&id).unwrap_or_else(|| {
+                let (keep, ended) = oneshot::channel();
+                self.events.push(follow(registry.clone()).take_until(ended).boxed());
+                (registry, keep)
+            });
+            self.sources.insert(id, source);
+        }
+        before.is_empty()
+    }
+
+    /// The next event; `None` while nothing is followed.
+    pub(crate) async fn next(&mut self) -> Option<FollowEvent> {
+        self.events.next().await
+    }
+}
+
+fn follow(registry: RegistryHandle) -> impl Stream<Item = FollowEvent> + Send {
+    let follower = Follower::new(registry.reader().clone());
+    stream::unfold((follower, true), |(mut follower, is_first)| async move {
+        let changes = follower.next().await;
+        Some(((changes, is_first), (follower, false)))
+    })
+    .flat_map(move |(changes, is_first)| stream::iter(events_of(registry.info(), changes, is_first)))
 }
 
 fn events_of(info: &Arc<ResourceDefinition>, changes: ObjectChanges, is_first: bool) -> Vec<FollowEvent> {

@@ -6,6 +6,7 @@
 //!          └── everything again: at the start, every      │   └─ failed: again later, each time later
 //!              period, and when something was missed      └───── waits, or names other keys
 //! ```
+//! A duty that watches whatever is served follows a resource that is new from all that is there, beside the others.
 //! Before the first write under a lease the duty's fence is raised to the lease's token, and every write carries the
 //! fence. A lease that is lost, or a write that the fence refuses, ends the run at once, wherever it is; when the lease is
 //! won again the duty starts from the beginning, with an empty queue and all that is there.
@@ -21,6 +22,7 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use metrics::Gauge;
+use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::{Duty, FencingToken, HeldLease, LeaseWatch, Tenure};
 use trireme_machinery::ApiError;
@@ -28,7 +30,7 @@ use trireme_registry::{FenceError, Fences, RegistryHandle};
 
 use crate::{
     controller::{Controller, ObjectChange, ReconcileResult},
-    follow::{FollowEvent, Followed, follow},
+    follow::{FollowEvent, Followed},
     queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
     tenure::LeaseTenure,
 };
@@ -164,7 +166,8 @@ impl Drop for Shown {
 async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
     let mut run = TenureRun::new(duty, clock);
     let mut working = FuturesUnordered::new();
-    let mut followed = Followed::new();
+    let mut followed = Followed::default();
+    let mut watched = duty.watched_changes();
     loop {
         if run.next_pass <= clock.now() || run.queue.wants_full_pass() {
             followed = run.start_pass();
@@ -181,8 +184,20 @@ async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
         tokio::select! {
             Some((result, key)) = working.next() => run.finish(&key, result),
             Some(event) = followed.next() => run.hear(event),
+            () = changed(&mut watched) => run.follow_others(&mut followed),
             () = clock.sleep_until(wake_at) => {}
         }
+    }
+}
+
+/// Waits until the duty may watch other resources.
+async fn changed(watched: &mut Option<watch::Receiver<u64>>) {
+    let has_changed = match watched {
+        Some(changes) => changes.changed().await.is_ok(),
+        None => false,
+    };
+    if !has_changed {
+        future::pending::<()>().await;
     }
 }
 
@@ -219,7 +234,14 @@ impl<'d, C: Controller> TenureRun<'d, C> {
         for key in self.duty.always() {
             self.queue.add(key, now);
         }
-        follow(self.duty.watched())
+        Followed::of(self.duty.watched())
+    }
+
+    /// Follows what is watched from now on.
+    fn follow_others(&mut self, followed: &mut Followed) {
+        if !followed.become_those_of(self.duty.watched()) {
+            self.hear(FollowEvent::Lost);
+        }
     }
 
     fn hear(&mut self, event: FollowEvent) {

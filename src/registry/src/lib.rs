@@ -100,5 +100,5 @@ pub use trireme_storage::Revision;
 pub use unreadable::UnreadableValue;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
-pub use watch_cache::WatchCacheHandle;
+pub use watch_cache::{CacheId, WatchCacheHandle};
 pub use write::{DeletedCollection, metadata::generate_name};

@@ -30,6 +30,7 @@ use crate::{
     },
     subresource::{ConnectCall, CreateCall, SubresourceCreated, SubresourceRole},
     subresource_request::{ConnectAnswer, ConnectRequest, SubresourceCreateRequest},
+    watch_cache::CacheId,
     write::{AdmittedOptions, DeleteAdmission, DeletedCollection, LeasePool, PostedBody, Writer, decode::warned},
 };
 
@@ -106,6 +107,11 @@ impl RegistryHandle {
     /// The reads of the resource, for views that follow it.
     pub fn reader(&self) -> &Reader {
         &self.writer.reader
+    }
+
+    /// The watch cache of the resource: another one when its objects are stored in another way.
+    pub fn cache_id(&self) -> CacheId {
+        self.writer.reader.cache().id()
     }
 
     /// True if reads can be answered: the watch cache has loaded.

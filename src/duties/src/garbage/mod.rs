@@ -23,6 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use serde_json::Value;
+use tokio::sync::watch;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
@@ -305,11 +306,14 @@ impl Controller for GarbageCollector {
 
     /// Everything but events, which come and go by themselves.
     fn watched(&self) -> Vec<RegistryHandle> {
-        let routes = self.director.surface();
-        let owned = routes
-            .registries()
-            .filter(|registry| &*registry.info().resource.resource != "events");
+        let surface = self.director.published().load();
+        let served = surface.iter().flat_map(|surface| surface.registries());
+        let owned = served.filter(|registry| &*registry.info().resource.resource != "events");
         owned.cloned().collect()
+    }
+
+    fn watched_changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.director.published().changes())
     }
 
     fn concerned(&self, change: &ObjectChange) -> Vec<Suspect> {

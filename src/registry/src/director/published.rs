@@ -37,6 +37,11 @@ impl PublishedSurface {
         self.0.surface.load_full()
     }
 
+    /// Changes with every surface; the value counts them.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
     /// The plural of a kind that is served in a version, and whether its objects live in namespaces.
     pub fn resource_of_kind(&self, version: &GroupVersion, kind: &str) -> Option<(Arc<str>, bool)> {
         let surface = self.0.surface.load_full()?;
@@ -81,7 +86,7 @@ impl ResourceLookup {
 
     /// Waits until there is one.
     pub(crate) async fn served(&self) -> RegistryHandle {
-        let mut changes = self.surface.0.changes.subscribe();
+        let mut changes = self.surface.changes();
         loop {
             changes.borrow_and_update();
             if let Ok(registry) = self.registry() {

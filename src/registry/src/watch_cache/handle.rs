@@ -175,6 +175,11 @@ impl WatchCacheHandle {
         &self.published.items
     }
 
+    /// The identity of the cache among those that are held.
+    pub(crate) fn id(&self) -> CacheId {
+        CacheId(Arc::as_ptr(&self.published).addr())
+    }
+
     /// The revision up to which the cache has applied its changes and published them to its topics.
     pub(crate) fn applied_revision(&self) -> Revision {
         *self.published.applied.borrow()
@@ -219,6 +224,10 @@ impl WatchCacheHandle {
         self.handle.ask_until(Subscribe(topic), deadline).await
     }
 }
+
+/// The identity of a watch cache, for as long as a handle of it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheId(usize);
 
 /// The end of a cache that the store watcher fills. One at a time may be in use, so that order is kept.
 #[derive(Clone)]

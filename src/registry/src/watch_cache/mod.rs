@@ -24,7 +24,7 @@ mod tests;
 mod topics;
 
 pub(crate) use fingerprint::Fingerprint;
-pub use handle::WatchCacheHandle;
+pub use handle::{CacheId, WatchCacheHandle};
 pub(crate) use handle::{Feed, OwnedWatchCache, ReloadFn};
 pub(crate) use index::{FieldValue, IndexHints, ItemIndex, KeyRange};
 pub(crate) use logic::{CacheChange, CacheSnapshot};
