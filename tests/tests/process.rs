@@ -1,13 +1,17 @@
 //! The process as its operator sees it: exit codes, what it prints, how it stops, what it keeps.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{io, thread};
 
 use serde_json::json;
 use trireme_tests::certificates::{Ca, showing};
 use trireme_tests::group::Group;
-use trireme_tests::http::Client;
+use trireme_tests::http::{Answer, Client};
 use trireme_tests::ports::free_port;
 use trireme_tests::process::Process;
 use trireme_tests::server::{ADMIN_TOKEN, Etcd, binary};
@@ -156,6 +160,105 @@ fn a_restart_on_the_same_directory_keeps_objects_and_certificates() {
     assert_eq!(fs::read(server.ca_file()).expect("the CA is there"), ca);
     let kept = server.client().get(&format!("{path}/kept")).expect("an answer");
     assert_eq!(kept.text(), created.text(), "the object is what it was, byte for byte");
+}
+
+/// Codes of the answers to a request that is sent over and over while the server starts again.
+fn codes_while_it_starts(server: &mut Server, request: impl Fn(&Client) -> io::Result<Answer> + Sync) -> BTreeSet<u16> {
+    let client = server.client();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let mut codes = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                codes.extend(request(&client).map(|answer| answer.code));
+            }
+            codes
+        });
+        let restarted = server.restart();
+        is_over.store(true, Ordering::Relaxed);
+        restarted.unwrap_or_else(|error| panic!("{error}"));
+        asked.join().expect("it does not panic")
+    })
+}
+
+#[test]
+fn a_server_that_starts_says_of_no_custom_resource_that_there_is_none() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = server
+        .client()
+        .json("POST", definitions, &definition)
+        .expect("an answer");
+    assert_eq!(made.code, 201, "{}", made.text());
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let client = server.client();
+    let is_served = || client.get(widgets).is_ok_and(|answer| answer.code == 200);
+    let served = server.process().wait_until("served", START_PATIENCE, is_served);
+    served.unwrap_or_else(|error| panic!("{error}"));
+    for path in [widgets, "/apis/example.com/v1", "/apis/example.com"] {
+        for _ in 0..3 {
+            let codes = codes_while_it_starts(&mut server, |client| client.get(path));
+            assert!(!codes.contains(&404), "{path}: {codes:?}");
+        }
+        assert_eq!(server.client().get(path).expect("an answer").code, 200, "{path}");
+    }
+}
+
+#[test]
+fn a_server_that_starts_passes_no_webhook_by() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let configuration = |kind: &str| {
+        json!({
+            "metadata": {"name": "unreachable"},
+            "webhooks": [{
+                "name": "unreachable.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "failurePolicy": "Fail", "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [{"apiGroups": ["scheduling.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"],
+                    "resources": ["priorityclasses"]}],
+            }],
+            "kind": kind, "apiVersion": "admissionregistration.k8s.io/v1",
+        })
+    };
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let class = json!({"metadata": {"generateName": "c-"}, "value": 1});
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let configurations = format!("/apis/admissionregistration.k8s.io/v1/{}s", kind.to_lowercase());
+        let made = server.client().json("POST", &configurations, &configuration(kind));
+        assert_eq!(made.expect("an answer").code, 201);
+        let refused = |client: &Client| client.json("POST", classes, &class);
+        let client = server.client();
+        let is_asked = || refused(&client).is_ok_and(|answer| answer.code == 500);
+        let asked = server.process().wait_until("asked", START_PATIENCE, is_asked);
+        asked.unwrap_or_else(|error| panic!("{error}"));
+        for _ in 0..3 {
+            let codes = codes_while_it_starts(&mut server, refused);
+            assert!(!codes.contains(&201), "{kind}: {codes:?}");
+        }
+        let deleted = server
+            .client()
+            .json("DELETE", &format!("{configurations}/unreachable"), &json!({}));
+        assert_eq!(deleted.expect("an answer").code, 200);
+    }
+}
+
+#[test]
+fn a_store_that_others_may_read_is_warned_about() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let warning = "others than its owner may enter the directory of the store; set it to 700";
+    assert!(!server.log().contains(warning), "{}", server.log());
+    let store = server.data_dir().join("store");
+    let opened = server.restart_after(|| {
+        fs::set_permissions(&store, Permissions::from_mode(0o755)).expect("others may enter");
+    });
+    opened.unwrap_or_else(|error| panic!("{error}"));
+    assert!(server.log().contains(warning), "{}", server.log());
 }
 
 /// The names of the lifecycle events in a log, in order.

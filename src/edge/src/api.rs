@@ -11,7 +11,10 @@ use trireme_http::{client::Client, server::ServerLifecycle};
 use trireme_machinery::{Feature, Features};
 use trireme_registry::{DirectorHandle, documents::Document};
 
-use crate::{backends::Backends, config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
+use crate::{
+    backends::Backends, config::VersionInfo, health::Health, installed_paths::InstalledPaths, profiling::Profiler,
+    replicas::Replicas,
+};
 
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;
@@ -22,9 +25,11 @@ pub(crate) struct Api {
     pub(crate) director: DirectorHandle,
     /// `/api`
     pub(crate) api_versions: Document,
+    /// The paths that come while the server starts.
+    pub(crate) paths: InstalledPaths,
     /// The checks of the server's health.
     pub(crate) health: Health,
-    /// Says if an apply may create what it does not find.
+    /// Says if an update or an apply may create what it does not find.
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// Renders the metrics.
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,

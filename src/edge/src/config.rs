@@ -12,7 +12,7 @@ use trireme_http::{
     server::{ConnectionLimits, TlsProvider},
 };
 use trireme_machinery::{Features, schema::TypeTable};
-use trireme_registry::DirectorHandle;
+use trireme_registry::{DirectorHandle, Readiness};
 
 use crate::{
     allowed_origins::AllowedOrigins, backends::Backends, health::Health, profiling::Profiler, replicas::Replicas,
@@ -102,6 +102,9 @@ pub struct Rooms {
     pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.
     pub limiter: Limiter,
+    /// The parts that bring paths while the server starts: until all have been ready once, a path that is not served is not
+    /// known to be none.
+    pub paths: Vec<Arc<dyn Readiness>>,
     /// The checks of the server's health.
     pub health: Health,
     /// Renders the metrics; its recorder is installed, with [`crate::metrics::configure`] applied.

@@ -22,6 +22,7 @@ use crate::{
     chain,
     config::{EdgeConfig, Rooms},
     filters::audit_id,
+    installed_paths::InstalledPaths,
     routes,
     state::ChainState,
     status::{self, ErrorStyle},
@@ -93,6 +94,7 @@ impl Edge {
         let api = web::Data::new(Api {
             director: rooms.director,
             api_versions: documents::api_versions(&advertised),
+            paths: InstalledPaths::new(rooms.paths),
             health: rooms.health,
             authorizer: rooms.authorizer,
             metrics: rooms.metrics,

@@ -24,6 +24,7 @@ mod filters;
 mod flow_control;
 mod handlers;
 mod health;
+mod installed_paths;
 pub mod metrics;
 mod negotiation;
 mod options;

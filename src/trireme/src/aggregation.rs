@@ -44,7 +44,12 @@ impl Aggregation {
 
     /// The conditions of readiness.
     pub(crate) fn readiness(&self) -> [Arc<dyn Readiness>; 2] {
-        [self.remote.readiness(), Arc::new(self.publication.clone())]
+        [self.remote.readiness(), self.routes()]
+    }
+
+    /// Ready when the paths of other servers are known.
+    pub(crate) fn routes(&self) -> Arc<dyn Readiness> {
+        Arc::new(self.publication.clone())
     }
 
     /// Registers what this server serves itself as APIServices.

@@ -181,6 +181,7 @@ pub(crate) async fn start(
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
+        paths: vec![served.extensions.readiness(), served.aggregation.routes()],
         health: served.aggregation.add_checks(checks::health(watched), group),
         aggregation: served.aggregation.remote.clone(),
         backends,

@@ -361,6 +361,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         authorizer: Arc::new(OneUser),
         issuer: None,
         limiter: Limiter::MaxInFlight(MaxInFlight::start(system, limits).expect("its actors start")),
+        paths: Vec::new(),
         health: Health::new(),
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         actors: Arc::new(move || actors.snapshot()),

@@ -12,6 +12,7 @@ use super::proxied;
 use crate::{
     api::EdgeShared,
     exchange::{CurrentExchange, Exchange},
+    installed_paths::not_found,
     negotiation::{self, Accept, Produces, Transform, negotiate},
     respond::{self, HandlerResult},
     status,
@@ -60,7 +61,9 @@ pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: 
 /// `/apis/{group}`, with any method, too.
 pub(super) async fn group(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
-    plain(&exchange, Routed::No, api.director.surface().documents().group(&name))
+    let are_complete = api.paths.are_complete();
+    let surface = api.director.surface();
+    plain(&exchange, are_complete, Routed::No, surface.documents().group(&name))
 }
 
 /// `/api/{version}`
@@ -86,12 +89,13 @@ pub(super) async fn version(
 
 /// The resources of a version. A built-in group answers itself for versions that it does not have.
 fn resource_list(exchange: &Exchange, api: &EdgeShared, group: &str, version: &str) -> HttpResponse {
+    let are_complete = api.paths.are_complete();
     let surface = api.director.surface();
     let list = surface.documents().resource_list(group, version);
     if list.is_none() && surface.serves_built_in(group) {
         return respond::finish(exchange, Err(status::resource_not_found()));
     }
-    plain(exchange, Routed::Yes, list)
+    plain(exchange, are_complete, Routed::Yes, list)
 }
 
 fn segment(exchange: &Exchange, index: usize) -> &str {
@@ -135,9 +139,9 @@ fn negotiate_form(exchange: &Exchange, routed: Routed) -> Result<Accept<Form>, A
     agree(exchange, routed, offered)
 }
 
-fn plain(exchange: &Exchange, routed: Routed, document: Option<&Document>) -> HttpResponse {
+fn plain(exchange: &Exchange, are_complete: bool, routed: Routed, document: Option<&Document>) -> HttpResponse {
     let Some(document) = document else {
-        return status::page_not_found();
+        return not_found(exchange, are_complete);
     };
     let offered = |transform: Option<Transform<'_>>| transform.is_none().then_some(());
     let answered = agree(exchange, routed, offered).map(|accept| respond::document(exchange, accept.format, document));

@@ -28,8 +28,9 @@ use actix_web::{
 use trireme_machinery::ApiError;
 
 use crate::{
+    api::EdgeShared,
     exchange::{CurrentExchange, Exchange},
-    respond, status,
+    installed_paths, respond,
 };
 
 /// Registers all routes; those that are used most come first, as they are tried in this order.
@@ -100,7 +101,11 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         )
         .service(web::resource("/debug/pprof/{name}").route(web::to(pprof::absent)))
         .service(read_only(web::resource("/"), plain::index))
-        .default_service(web::to(|| async { status::page_not_found() }));
+        .default_service(web::to(no_route));
+}
+
+async fn no_route(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
+    installed_paths::not_found(&exchange, api.paths.are_complete())
 }
 
 /// Everything below a first segment that is about objects; an empty group is none.

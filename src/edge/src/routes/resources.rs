@@ -12,6 +12,7 @@ use crate::{
     api::EdgeShared,
     exchange::{CurrentExchange, Exchange},
     handlers::{self, ResourceCall, virtual_resource},
+    installed_paths::not_found,
     metrics,
     request_info::{RequestInfo, RequestVerb, is_segment},
     respond::{self, HandlerResult},
@@ -27,13 +28,14 @@ pub(super) async fn dispatch(
     payload: web::Payload,
 ) -> HttpResponse {
     let info = &exchange.info;
+    let are_complete = api.paths.are_complete();
     let surface = api.director.surface();
     if let Some(proxied) = surface.proxied(info.group(), info.version()) {
         return proxied::forward(&exchange, &api, &request, payload, proxied).await;
     }
     let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
         if !surface.serves_built_in(info.group()) {
-            return status::page_not_found();
+            return not_found(&exchange, are_complete);
         }
         return respond::finish(&exchange, Err(status::resource_not_found()));
     };
