@@ -180,9 +180,6 @@ fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), ApiEr
 /// trying again; it is a conflict.
 async fn budget_of(budgets: &dyn ObjectAccess, namespace: &str, pod: &Value) -> Result<Option<Value>, ApiError> {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object);
-    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
-        return Ok(None);
-    };
     let items = budgets
         .list(ListRequest {
             target: Target {
@@ -199,7 +196,7 @@ async fn budget_of(budgets: &dyn ObjectAccess, namespace: &str, pod: &Value) -> 
         let budget = parse(&item)?;
         let selector = compile_label_selector(budget.pointer("/spec/selector").and_then(Value::as_object));
         // A selector that cannot be read selects nothing.
-        if !selector.is_ok_and(|selector| selector.matches(Some(labels))) {
+        if !selector.is_ok_and(|selector| selector.matches(labels)) {
             continue;
         }
         if found.replace(budget).is_some() {
