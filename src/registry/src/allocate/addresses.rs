@@ -124,6 +124,7 @@ pub struct AddressAllocator {
     prefix: Arc<str>,
     ranges: ServiceRanges,
     fence: Option<WriteFence>,
+    is_trial: bool,
 }
 
 impl AddressAllocator {
@@ -135,6 +136,16 @@ impl AddressAllocator {
             prefix: prefix.into(),
             ranges,
             fence: None,
+            is_trial: false,
+        }
+    }
+
+    /// The same ranges, of which nothing is taken: for a dry run, which only has to know what is free.
+    #[must_use]
+    pub fn trial(&self) -> Self {
+        Self {
+            is_trial: true,
+            ..self.clone()
         }
     }
 
@@ -242,10 +253,15 @@ impl AddressAllocator {
     }
 
     async fn try_reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<bool, AllocateError> {
+        let key = self.key(&address.to_string());
+        if self.is_trial {
+            let found = self.store.get(&key, None).await;
+            let (found, _) = found.map_err(|error| AllocateError::Store(store_error(error)))?;
+            return Ok(found.is_none());
+        }
         let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
         let object = ip_address(address, namespace, name, &Time::from(now).to_string());
         let bytes = Bytes::from(encode::object(&object));
-        let key = self.key(&address.to_string());
         let options = PutOptions {
             fence: self.fence.as_ref().map(WriteFence::at),
             ..PutOptions::default()

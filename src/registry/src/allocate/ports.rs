@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fmt,
     str::FromStr,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -89,6 +89,42 @@ impl PortRange {
     }
 }
 
+/// The turns of the changes of one process: if all were made at once, each but the first would find that another was faster.
+#[derive(Default)]
+struct Turns {
+    turn: tokio::sync::Mutex<()>,
+    /// The number of changes that the store failed, and its last error. Who has waited for one of these gets the error too, lest
+    /// each waits for the store in turn.
+    failed: Mutex<(u64, Option<ApiError>)>,
+}
+
+impl Turns {
+    fn failed(&self) -> (u64, Option<ApiError>) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_failure(&self, error: &ApiError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = (failed.0 + 1, Some(error.clone()));
+    }
+
+    /// Makes a change when it is its turn.
+    async fn wait_for<T>(&self, change: impl Future<Output = Result<T, AllocateError>>) -> Result<T, AllocateError> {
+        let (failures, _) = self.failed();
+        let _turn = self.turn.lock().await;
+        if let (later, Some(error)) = self.failed()
+            && later != failures
+        {
+            return Err(AllocateError::Store(error));
+        }
+        let changed = change.await;
+        if let Err(AllocateError::Store(error)) = &changed {
+            self.note_failure(error);
+        }
+        changed
+    }
+}
+
 /// Hands out node ports of one range.
 #[derive(Clone)]
 pub struct PortAllocator {
@@ -96,6 +132,9 @@ pub struct PortAllocator {
     key: Arc<str>,
     range: PortRange,
     fence: Option<WriteFence>,
+    turns: Arc<Turns>,
+    /// The ports that are held for a trial: those that were when it began, and what it has taken.
+    tried: Option<Arc<Mutex<Option<Bitmap>>>>,
 }
 
 impl PortAllocator {
@@ -106,6 +145,17 @@ impl PortAllocator {
             key: key.into(),
             range,
             fence: None,
+            turns: Arc::default(),
+            tried: None,
+        }
+    }
+
+    /// The same range, of which only this trial sees what it takes: for a dry run.
+    #[must_use]
+    pub fn trial(&self) -> Self {
+        Self {
+            tried: Some(Arc::default()),
+            ..self.clone()
         }
     }
 
@@ -172,7 +222,14 @@ impl PortAllocator {
         .await
     }
 
-    async fn change<T>(
+    async fn change<T>(&self, change: impl FnMut(&mut Bitmap) -> Result<T, AllocateError>) -> Result<T, AllocateError> {
+        match &self.tried {
+            Some(tried) => self.try_out(tried, change).await,
+            None => self.turns.wait_for(self.change_stored(change)).await,
+        }
+    }
+
+    async fn change_stored<T>(
         &self,
         mut change: impl FnMut(&mut Bitmap) -> Result<T, AllocateError>,
     ) -> Result<T, AllocateError> {
@@ -205,6 +262,26 @@ impl PortAllocator {
         }
         let busy = ApiError::new(Reason::ServerTimeout, "ports are being allocated too often, try again");
         Err(AllocateError::Store(busy.with_retry_after(1)))
+    }
+
+    /// Changes what a trial has taken, and nothing that is stored.
+    async fn try_out<T>(
+        &self,
+        tried: &Mutex<Option<Bitmap>>,
+        mut change: impl FnMut(&mut Bitmap) -> Result<T, AllocateError>,
+    ) -> Result<T, AllocateError> {
+        let before = tried.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut bitmap = match before {
+            Some(bitmap) => bitmap,
+            None => {
+                let found = self.store.get(&self.key, None).await;
+                let (found, _) = found.map_err(|error| AllocateError::Store(store_error(error)))?;
+                self.bitmap(found.as_ref().map(|entry| &entry.value))?
+            }
+        };
+        let result = change(&mut bitmap);
+        *tried.lock().unwrap_or_else(PoisonError::into_inner) = Some(bitmap);
+        result
     }
 
     /// The ports that are held. What was stored for another range keeps the ports that both ranges have.

@@ -48,7 +48,7 @@ pub(super) struct Allocation {
 /// The addresses and ports that a write has taken.
 struct Taken {
     keys: Vec<String>,
-    /// It is given back at once, and does not count.
+    /// Nothing is held, and it does not count.
     is_dry_run: bool,
 }
 
@@ -164,6 +164,16 @@ impl Allocation {
             ports: settings.ports.clone(),
             endpoints: settings.endpoints.clone(),
             now: Arc::clone(&settings.now),
+        }
+    }
+
+    /// The same, of which nothing is held.
+    fn trial(&self) -> Self {
+        Self {
+            addresses: self.addresses.trial(),
+            ports: self.ports.trial(),
+            endpoints: self.endpoints.clone(),
+            now: Arc::clone(&self.now),
         }
     }
 
@@ -327,14 +337,17 @@ impl SideEffects for Allocation {
                 keys: Vec::new(),
                 is_dry_run: dry_run,
             };
+            if dry_run {
+                self.trial().take(new, old, &mut taken).await?;
+                return Ok(Reservation::default());
+            }
             let outcome = self.take(new, old, &mut taken).await;
-            if dry_run || outcome.is_err() {
+            if outcome.is_err() {
                 self.give_back(&taken.keys).await;
-                taken.keys.clear();
             }
             outcome?;
             let kept = held_keys(new);
-            let dropped = old.filter(|_| !dry_run).map(held_keys).unwrap_or_default();
+            let dropped = old.map(held_keys).unwrap_or_default();
             Ok(Reservation {
                 taken: taken.keys,
                 dropped: dropped.into_iter().filter(|key| !kept.contains(key)).collect(),

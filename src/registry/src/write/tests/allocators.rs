@@ -130,3 +130,54 @@ fn ports_stay_held_when_the_range_changes() {
         moved.reserve(30009).await.expect("the same bit was another port's");
     });
 }
+
+#[test]
+fn many_changes_of_ports_at_once_wait_for_each_other() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let allocator = ports(&store, "30000-30199");
+        let given = join_all((0..150).map(|_| allocator.allocate())).await;
+        let given: Result<BTreeSet<u16>, AllocateError> = given.into_iter().collect();
+        assert_eq!(given.map(|ports| ports.len()), Ok(150));
+    });
+}
+
+#[test]
+fn a_trial_takes_what_is_free_and_nobody_else_sees_it() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let (addresses, ports) = (addresses(&store, "10.96.0.0/28"), ports(&store, "30000-30001"));
+        let wanted: IpAddr = "10.96.0.7".parse().expect("it is an address");
+        ports.reserve(30000).await.expect("it is free");
+        addresses.reserve(wanted, "ns", "a").await.expect("it is free");
+        let (_, before) = store
+            .get("/registry/ranges/servicenodeports", None)
+            .await
+            .expect("the store answers");
+
+        let (tried_addresses, tried_ports) = (addresses.trial(), ports.trial());
+        assert_eq!(tried_ports.reserve(30000).await, Err(AllocateError::PortTaken));
+        assert_eq!(tried_ports.allocate().await, Ok(30001));
+        assert_eq!(
+            tried_ports.allocate().await,
+            Err(AllocateError::Full),
+            "it has taken it"
+        );
+        let taken = tried_addresses.reserve(wanted, "ns", "b").await;
+        assert_eq!(taken, Err(AllocateError::AddressTaken));
+        let free = tried_addresses
+            .allocate(IpFamily::V4, "ns", "b")
+            .await
+            .expect("there are more");
+
+        let (_, after) = store
+            .get("/registry/ranges/servicenodeports", None)
+            .await
+            .expect("the store answers");
+        assert_eq!(after, before, "nothing was written");
+        ports.reserve(30001).await.expect("it was not taken");
+        addresses.reserve(free, "ns", "c").await.expect("it was not taken");
+    });
+}
