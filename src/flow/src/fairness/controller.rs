@@ -41,6 +41,7 @@ pub(crate) struct FlowLevel {
 }
 
 /// A schema and the level that it sends requests to.
+#[derive(Clone)]
 pub(crate) struct FlowRoute {
     pub(crate) schema: Arc<FlowSchema>,
     pub(crate) uid: Arc<str>,
@@ -117,6 +118,7 @@ impl FlowController {
                     self.rebalance();
                 }
             }
+            self.stop_idle().await;
         }
     }
 
@@ -128,7 +130,14 @@ impl FlowController {
             let name: Arc<str> = level.metadata.name.as_str().into();
             let mut kept = match before.remove(&name) {
                 Some(kept) => kept,
-                None => self.start_level(&name, &level.spec)?,
+                None => match self.start_level(&name, &level.spec) {
+                    Ok(started) => started,
+                    Err(error) => {
+                        // Their actors run, and the next configuration has to find them.
+                        self.kept.append(&mut before);
+                        return Err(error);
+                    }
+                },
             };
             kept.set(&level.metadata.uid, &level.spec, limits);
             self.kept.insert(name, kept);
@@ -138,7 +147,6 @@ impl FlowController {
             gone.quiesce();
             self.kept.insert(name, gone);
         }
-        self.stop_idle();
         self.publish(&config.schemas);
         Ok(())
     }
@@ -180,11 +188,11 @@ impl FlowController {
             kept.show_demand(&demand);
             kept.set_current(limit);
         }
-        self.stop_idle();
     }
 
-    /// Stops the levels that are in no configuration and serve nobody any more.
-    fn stop_idle(&mut self) {
+    /// Stops the levels that are in no configuration and serve nobody any more. Waits for their actors to end, so that levels
+    /// of the same names can be started.
+    async fn stop_idle(&mut self) {
         let is_done = |kept: &KeptLevel| kept.level.is_quiescing && kept.level.seats.is_idle();
         let done: Vec<Arc<str>> = self
             .kept
@@ -192,13 +200,15 @@ impl FlowController {
             .filter(|(_, kept)| is_done(kept))
             .map(|(name, _)| Arc::clone(name))
             .collect();
+        if done.is_empty() {
+            return;
+        }
         for name in done {
             if let Some(gone) = self.kept.remove(&name) {
-                self.system
-                    .tasks()
-                    .spawn_named(format!("stop-level/{name}"), async move { gone.owned.stop().await });
+                gone.owned.stop().await;
             }
         }
+        self.publish_routes(self.published.load().routes.clone());
     }
 
     fn publish(&self, schemas: &[Arc<FlowSchema>]) {
@@ -211,8 +221,12 @@ impl FlowController {
                 meters: Arc::new(RouteMeters::new(schema.name(), &kept.level.name)),
             })
         };
+        self.publish_routes(schemas.iter().filter_map(route).collect());
+    }
+
+    fn publish_routes(&self, routes: Vec<FlowRoute>) {
         self.published.store(Arc::new(LevelTable {
-            routes: schemas.iter().filter_map(route).collect(),
+            routes,
             levels: self.kept.values().map(|kept| Arc::clone(&kept.level)).collect(),
         }));
     }

@@ -24,6 +24,7 @@ use super::{
 use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDetails, RequestKind, WorkEstimate};
 
 mod dumps;
+mod levels;
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
     group: "",
@@ -452,31 +453,6 @@ fn requests_in_queues_are_counted_by_kind_until_they_leave() {
         );
         drop(waits);
         assert_eq!(shown("mutating").as_deref(), Some("0"));
-    });
-}
-
-#[test]
-fn a_level_that_is_gone_serves_those_who_are_in_it_and_nobody_else() {
-    run(Topology::trireme(), |kit| async move {
-        let fairness = started(&kit, one_level(&queue_of(5))).await;
-        let seat = ask(&fairness, "alice", Duration::ZERO, kit.system.clock().now()).await;
-        fairness.configure(FlowConfig::of([], []));
-        eventually("the schema is gone", || {
-            fairness.classify(&request("alice", &[], LIST_PODS)).schema() == "catch-all"
-        })
-        .await;
-        let shown = dumped(&fairness).await;
-        assert!(shown.contains("\none, 0, false, true, 0, 1, 1, 0, 0, 0\n"), "{shown}");
-        drop(seat);
-        let names = || {
-            kit.system
-                .snapshot()
-                .into_iter()
-                .map(|actor| actor.instance)
-                .collect::<Vec<_>>()
-        };
-        kit.clock.elapse(Duration::from_secs(10)).await;
-        eventually("its actor has stopped", || names() == ["catch-all", "exempt"]).await;
     });
 }
 
