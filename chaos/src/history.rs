@@ -35,8 +35,8 @@ pub use self::{
     files::{HistoryError, Recorder},
     hash::payload_hash,
     run::{
-        CacheRecord, DutySample, FaultRecord, FaultResult, GuardedWrites, LateWrite, PromisedLimits, ReplicaSample,
-        Run, SampleRecord,
+        CacheRecord, DutySample, FaultRecord, FaultResult, GuardedWrites, LateWrite, LogFindings, PromisedLimits,
+        ReplicaSample, Run, SampleRecord,
     },
 };
 

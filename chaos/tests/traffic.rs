@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use trireme_chaos::checks::{Validity, check};
 use trireme_chaos::history::{History, PromisedLimits, Recorder, Run, TruthEntry, TruthRecord};
 use trireme_chaos::traffic::{
-    Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, record_audit, record_caches, record_the_end,
+    Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, read_logs, record_audit, record_caches, record_the_end,
 };
 use trireme_chaos::truth::Truth;
 use trireme_chaos::world::{ClientRoute, World, WorldSettings};
@@ -56,6 +56,7 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
         limits: PromisedLimits::default(),
         warm,
         ended,
+        logs: Some(read_logs(world).expect("the logs are read")),
         ..Run::default()
     }
 }

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::history::{
-    BALANCER, CacheRecord, FaultRecord, History, Key, ListedItem, Nanos, Op, Outcome, PromisedLimits, Purpose,
-    RecordedPage, RecordedVerb, Revision, Run, SECOND, TruthEntry, TruthRecord,
+    BALANCER, CacheRecord, FaultRecord, History, Key, ListedItem, LogFindings, Nanos, Op, Outcome, PromisedLimits,
+    Purpose, RecordedPage, RecordedVerb, Revision, Run, SECOND, TruthEntry, TruthRecord,
 };
 
 pub(super) use self::audit::audit;
@@ -113,6 +113,10 @@ impl GeneratedWorld {
                 rss_budget: 512 << 20,
                 ..PromisedLimits::default()
             },
+            logs: Some(LogFindings {
+                lines: 1_000,
+                ..LogFindings::default()
+            }),
             ..Run::default()
         };
         self.history.faults.push(FaultRecord {

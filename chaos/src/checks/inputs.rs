@@ -9,6 +9,7 @@ use super::{
     audit::acknowledged,
     liveness::{heals, installed, replica_samples},
     promise,
+    resources::can_be_compared,
 };
 use crate::history::{
     AccessKind, FaultRecord, History, Op, Outcome, Purpose, RecordKind, RecordedVerb, SampleRecord, StreamEnd,
@@ -30,10 +31,12 @@ pub(super) fn missing(ledger: &Ledger<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a run is to say something about a promise. Four are about faults that few experiments have.
+/// Returns true if a run is to say something about a promise. Four are about faults that few experiments have, two about logs
+/// that older histories lack.
 fn is_tested(history: &History, invariant: u8) -> bool {
     match invariant {
         21 => !heals(history).is_empty(),
+        25 | 26 => history.run.logs.is_some(),
         28 => installed(history).any(|(_, fault)| fault.planned),
         30 => installed(history).any(|(_, fault)| fault.times_only),
         32 => installed(history).any(|(_, fault)| fault.guarded.is_some()),
@@ -63,6 +66,7 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
         12 => events(history, |_, event| event.kind == RecordKind::Bookmark),
         13 => started(history, |start| start.from_rv.is_some()),
         14 => events(history, |start, _| !start.selector.is_empty()),
+        15 if !can_be_compared(history) => 0,
         15 => started(history, |start| start.reads_per_second.is_some()),
         16 => history.caches.iter().filter(|cache| cache.settled).count(),
         17 => entries(ledger, |entry| entry.fence.as_ref().is_some_and(|stamp| !stamp.raised)),
@@ -73,6 +77,10 @@ fn count(ledger: &Ledger<'_>, invariant: u8) -> usize {
             .count(),
         23 => fewest_after_revocations(history),
         24 => acknowledged(history).count().min(history.audit.len()),
+        25 | 26 => {
+            let lines = history.run.logs.as_ref().map_or(0, |logs| logs.lines);
+            usize::try_from(lines).unwrap_or(usize::MAX)
+        }
         27 => replica_samples(history)
             .filter(|(_, sample)| sample.ready == Some(true))
             .count(),

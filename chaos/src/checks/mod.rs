@@ -10,7 +10,8 @@
 //!                ├─ observations  9              ├─ opinion     5 8, by another project's algorithm
 //!                ├─ streams       10 … 15        ├─ answers     31
 //!                                                ├─ access      22 23
-//!                                                └─ audit       24
+//!                                                ├─ audit       24
+//!                                                └─ logs        25 26
 //! ```
 //! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a
 //! search. What an unknown outcome means is decided by etcd's own history: the write is there or it is not. Where that
@@ -26,6 +27,7 @@ mod fencing;
 mod inputs;
 mod ledger;
 mod liveness;
+mod logs;
 mod observations;
 mod opinion;
 mod reads;
@@ -53,7 +55,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// The invariants: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 28] = [
+pub const INVARIANTS: [(u8, &str); 30] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -76,6 +78,8 @@ pub const INVARIANTS: [(u8, &str); 28] = [
     (22, "no client is allowed what the policy does not allow"),
     (23, "a revoked permission or credential is gone within a second"),
     (24, "an acknowledged write is in an audit log, under its user"),
+    (25, "no log shows a secret"),
+    (26, "no replica panics"),
     (27, "/readyz is true"),
     (28, "a planned stop loses nothing"),
     (29, "resources are bounded"),
@@ -173,6 +177,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(access::check(history));
     violations.extend(audit::check(history));
     violations.extend(webhooks::check(history));
+    violations.extend(logs::check(history));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);
     Verdict { violations, validity }

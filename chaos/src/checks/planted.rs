@@ -9,7 +9,7 @@ mod webhooks;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Validity, check, generate, generate::generate};
-use crate::history::{FaultResult, History, RecordKind, SampleRecord, TruthRecord, WatchRecord};
+use crate::history::{FaultResult, History, LogFindings, RecordKind, SampleRecord, TruthRecord, WatchRecord};
 
 fn all() -> impl Iterator<Item = &'static plants::Plant> {
     let more = access::PLANTS.iter().chain(audit::PLANTS).chain(webhooks::PLANTS);
@@ -207,6 +207,29 @@ fn runs_that_show_nothing_are_invalid() {
             reasons.iter().any(|reason| reason.contains(expected)),
             "{expected}: {reasons:?}"
         );
+    }
+}
+
+#[test]
+fn no_promise_is_kept_of_which_nothing_was_recorded() {
+    let mut history = generate(6);
+    webhooks::failing(&mut history).attempts = 0;
+    let fault = history.faults.last_mut().expect("it was added");
+    (fault.planned, fault.times_only) = (true, true);
+    history.ops.clear();
+    history.watches.clear();
+    history.caches.clear();
+    history.samples.clear();
+    history.access.clear();
+    history.audit.clear();
+    history.run.logs = Some(LogFindings::default());
+    history.truth.retain(|record| !matches!(record, TruthRecord::Entry(_)));
+    let Validity::Invalid(reasons) = check(&history).validity else {
+        panic!("it is not noticed");
+    };
+    for (number, promise) in super::INVARIANTS {
+        let expected = format!("nothing was recorded that invariant {number} ({promise}) could fail by");
+        assert!(reasons.contains(&expected), "{expected}: {reasons:#?}");
     }
 }
 

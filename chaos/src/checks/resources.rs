@@ -62,21 +62,36 @@ fn bounded(history: &History) -> Vec<Violation> {
 
 /// 15: requests take as long beside slow watchers as before them.
 fn beside_slow_watchers(history: &History) -> Vec<Violation> {
-    let slow = installed(history).filter_map(|(place, fault)| Some((place, fault, fault.slow_watchers.as_ref()?)));
-    slow.filter_map(|(place, fault, without)| beside(history, place, fault, without))
+    let slow = slow_watchers(history);
+    slow.filter_map(|(place, fault)| beside(history, place, fault))
         .collect()
 }
 
-fn beside(history: &History, place: usize, slow: &FaultRecord, without: &Range<Nanos>) -> Option<Violation> {
+fn slow_watchers(history: &History) -> impl Iterator<Item = (usize, &FaultRecord)> {
+    installed(history).filter(|(_, fault)| fault.slow_watchers.is_some())
+}
+
+/// Returns true if the time without slow watchers can be compared with that beside them, if there are any.
+pub(super) fn can_be_compared(history: &History) -> bool {
+    slow_watchers(history).all(|(_, fault)| percentiles(history, fault).is_some())
+}
+
+/// The 99th percentile without slow watchers, and beside them.
+fn percentiles(history: &History, slow: &FaultRecord) -> Option<(Nanos, Nanos)> {
     // Another fault would be blamed on the watchers.
     let meets = |other: &FaultRecord| other.at < slow.until;
     if installed(history).any(|(_, other)| other.slow_watchers.is_none() && meets(other)) {
         return None;
     }
-    let (alone, beside) = (
+    let without = slow.slow_watchers.as_ref()?;
+    Some((
         median_p99(history, without)?,
         median_p99(history, &(slow.at..slow.until))?,
-    );
+    ))
+}
+
+fn beside(history: &History, place: usize, slow: &FaultRecord) -> Option<Violation> {
+    let (alone, beside) = percentiles(history, slow)?;
     let limits = &history.run.limits;
     let allowed = alone + alone / 100 * limits.slow_watch_percent + limits.slow_watch_noise;
     (beside > allowed).then(|| {

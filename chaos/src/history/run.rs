@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use trireme_tests::canary::leaks;
 
 use super::{Key, ListedItem, Nanos, Revision, SECOND};
 
@@ -31,6 +32,31 @@ pub struct Run {
     pub internal: Vec<String>,
     /// The limits of the promises.
     pub limits: PromisedLimits,
+    /// The findings in the replicas' logs; none of runs that were recorded without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogFindings>,
+}
+
+/// Lines in the logs of the replicas that should not be there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFindings {
+    /// The lines of all logs.
+    pub lines: u64,
+    /// Lines that show a token, a key or what was put into a Secret, each behind the log's name.
+    pub leaks: Vec<String>,
+    /// Lines of panics, in the same way.
+    pub panics: Vec<String>,
+}
+
+impl LogFindings {
+    /// Adds what a log says.
+    pub fn add(&mut self, name: &str, log: &str) {
+        let named = |line: String| format!("{name}: {line}");
+        self.lines += log.lines().count() as u64;
+        self.leaks.extend(leaks(log).into_iter().map(named));
+        let panics = log.lines().filter(|line| line.contains("panicked at"));
+        self.panics.extend(panics.map(|line| named(line.to_owned())));
+    }
 }
 
 /// The limits of the promises that have numbers in them.

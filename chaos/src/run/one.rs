@@ -18,7 +18,9 @@ use tokio::time::sleep;
 use super::experiments::Experiment;
 use crate::faults::{Active, Fault, InstallVerdict, WrongClock};
 use crate::history::{FaultRecord, FaultResult, PromisedLimits, Recorder, Run};
-use crate::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, record_audit, record_caches, record_the_end};
+use crate::traffic::{
+    Addresses, Desk, INTERNAL, Phase, Traffic, read_logs, record_audit, record_caches, record_the_end,
+};
 use crate::truth::Truth;
 use crate::world::{World, WorldSettings};
 
@@ -61,13 +63,15 @@ pub(super) async fn run(setup: &Setup, experiment: &Experiment, seed: u64, dir: 
     let mut about = about(setup, experiment, seed);
     let outcome = under_load(&world, &desk, &phase, experiment, &mut about).await;
     about.ended = about.ended.max(about.warm);
+    let logged = read_logs(&world);
+    about.logs = logged.as_ref().ok().cloned();
     recorder.run(&about).map_err(|error| error.to_string())?;
     let logs = keep_logs(&world, dir);
     drop(desk);
     drop(world);
     let recorder = Arc::into_inner(recorder).ok_or("a task still records")?;
     recorder.finish().map_err(|error| error.to_string())?;
-    outcome.and(logs)
+    outcome.and(logs).and(logged.map(drop))
 }
 
 /// The world that every experiment starts from.

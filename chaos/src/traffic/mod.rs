@@ -24,6 +24,7 @@ mod desk;
 mod finale;
 mod follower;
 mod lines;
+mod logs;
 mod objects;
 mod plan;
 mod watchdog;
@@ -51,6 +52,7 @@ use wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 pub use audit::record_audit;
 pub use desk::{Desk, Phase};
 pub use finale::{record_caches, record_the_end};
+pub use logs::read_logs;
 pub(crate) use objects::{ATTEMPT, COUNT};
 pub(crate) use watchdog::FENCED;
 
