@@ -19,6 +19,8 @@ pub(super) struct UpstreamFlag {
 enum AcceptedValues {
     /// All. It has no effect, which a warning says.
     Any,
+    /// Those that this returns true for. They have no effect either, which a warning says.
+    If(fn(&str) -> bool),
     /// Those that ask for what happens anyway.
     Only(&'static [&'static str]),
     /// None.
@@ -62,8 +64,8 @@ pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
     "etcd-servers-overrides" OVERRIDES AcceptedValues::Never, "all resources are kept in one store";
     "storage-backend" BACKEND AcceptedValues::Only(&["etcd3"]), "without --etcd-servers the store is the embedded one";
     "watch-cache" BOOL AcceptedValues::Only(&["true"]), "reads are answered from watch caches";
-    "watch-cache-sizes" SIZES AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
-    "default-watch-cache-size" COUNT AcceptedValues::Any, "how much history a watch cache keeps follows from its events";
+    "watch-cache-sizes" SIZES AcceptedValues::If(are_cache_sizes), "a watch cache keeps as much history as its events need, and none can be turned off by a size of 0";
+    "default-watch-cache-size" COUNT AcceptedValues::If(is_cache_size), "a watch cache keeps as much history as its events need, and none can be turned off by a size of 0";
     "disable-http2-serving" BOOL AcceptedValues::Only(&["false"]), "HTTP/2 is always offered";
     "permit-address-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";
     "permit-port-sharing" BOOL AcceptedValues::Only(&["false"]), "the port is shared with no other process";
@@ -97,11 +99,23 @@ pub(super) const UPSTREAM_FLAGS: &[UpstreamFlag] = upstream_flags! {
     "peer-ca-file" FILE AcceptedValues::Any, "requests are not passed on to replicas of another version";
 };
 
+/// Returns true for a size that kube-apiserver takes, and does not turn a watch cache off with.
+fn is_cache_size(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|size| size > 0)
+}
+
+/// The same of a list of sizes by resource: `pods#100,deployments.apps#50`.
+fn are_cache_sizes(text: &str) -> bool {
+    let is_one = |it: &str| it.split_once('#').is_some_and(|(_, size)| is_cache_size(size));
+    text.split(',').all(is_one)
+}
+
 impl UpstreamFlag {
     /// Judges a value that was given.
     fn judge(&self, given: Given) -> Result<Option<WithoutEffect>, SettingError> {
         let is_accepted = match self.accepted {
             AcceptedValues::Any => true,
+            AcceptedValues::If(accepts) => accepts(&given.text),
             AcceptedValues::Only(values) => values.contains(&given.text.as_str()),
             AcceptedValues::Never => false,
         };

@@ -45,15 +45,37 @@ fn a_flag_that_asks_for_what_happens_anyway_is_accepted() {
 #[test]
 fn a_flag_that_asks_for_something_else_is_refused_with_the_reason() {
     check_errors(
-        "trireme serve --watch-cache=false --egress-selector-config-file=/e.yaml --emulated-version 1.35",
+        "trireme serve --watch-cache=false --egress-selector-config-file=/e.yaml --emulated-version 1.35 \
+         --watch-cache-sizes=pods#100,events#0 --default-watch-cache-size=0",
         &[("TRIREME_STORAGE_BACKEND", "sqlite")],
         expect![[r#"
-            4 errors in the settings
+            6 errors in the settings
               --emulated-version: "1.35": only 1.36 or kube=1.36 is possible: there is no version but 1.36 to emulate
               TRIREME_STORAGE_BACKEND (--storage-backend): "sqlite": only etcd3 is possible: without --etcd-servers the store is the embedded one
               --watch-cache: "false": only true is possible: reads are answered from watch caches
+              --watch-cache-sizes: "pods#100,events#0": not supported: a watch cache keeps as much history as its events need, and none can be turned off by a size of 0
+              --default-watch-cache-size: "0": not supported: a watch cache keeps as much history as its events need, and none can be turned off by a size of 0
               --egress-selector-config-file: "/e.yaml": not supported: other servers are reached directly"#]],
     );
+}
+
+#[test]
+fn sizes_of_watch_caches_are_held_to_their_form() {
+    let flags = [
+        "--watch-cache-sizes=pods#100,deployments.apps#50",
+        "--default-watch-cache-size=200",
+    ];
+    for flag in flags {
+        assert_eq!(
+            serve(&format!("trireme serve {flag}"), &[]).without_effect.len(),
+            1,
+            "{flag}"
+        );
+    }
+    for bad in ["pods", "pods#", "pods#-1", "pods#1#2", "pods#1,"] {
+        let line = format!("trireme serve --watch-cache-sizes={bad}");
+        assert!(read_line(&line, &[]).is_err(), "{bad}");
+    }
 }
 
 #[test]
