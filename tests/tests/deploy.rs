@@ -124,6 +124,18 @@ fn the_files_name_settings_that_exist() {
 }
 
 #[test]
+fn a_replica_that_crashes_leaves_no_core_with_secrets() {
+    let unit = text("deploy/systemd/trireme.service");
+    assert!(unit.lines().any(|line| line == "LimitCORE=0"), "{unit}");
+    let compose = text("docker-compose.yml");
+    let settings = compose
+        .split_once("\nx-trireme: &trireme\n")
+        .and_then(|(_, rest)| rest.split_once("\n\n"));
+    let (settings, _) = settings.expect("the replicas have settings in common");
+    assert!(settings.contains("\n  ulimits: {core: 0}\n"), "{settings}");
+}
+
+#[test]
 fn monitoring_reads_metrics_with_its_certificate_and_nothing_else() {
     let dir = tempfile::tempdir().expect("a directory");
     group_of_one(dir.path());
