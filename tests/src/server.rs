@@ -16,6 +16,10 @@ use crate::process::{Process, find_program};
 
 /// Token of user `admin`, group `system:masters`.
 pub const ADMIN_TOKEN: &str = "admin-token";
+/// The feature gates that bring kinds.
+pub const GATES_OF_KINDS: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,DRADeviceTaintRules=true,\
+    DRAResourcePoolStatus=true,GenericWorkload=true,GangScheduling=true,PodCertificateRequest=true,\
+    StorageVersionMigrator=true";
 /// Token of user `alice`, group `dev`.
 pub const USER_TOKEN: &str = "user-token";
 const TOKENS: &str = "\

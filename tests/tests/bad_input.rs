@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trireme_tests::bad_input::{Came, Case, CaseFile, load_all};
+use trireme_tests::bad_input::{Came, Case, CaseFile, Reference, load_all};
 use trireme_tests::http::Client;
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice, folder};
@@ -244,6 +244,41 @@ fn no_case_is_lost_and_none_is_there_twice() {
         );
     }
     assert!(counts.is_empty(), "not in the table of categories: {counts:?}");
+}
+
+#[test]
+fn the_document_says_how_many_answers_are_those_of_kube_apiserver() {
+    let files = load(&variables("a"));
+    let count = |is: fn(&Case) -> bool| {
+        let number = files
+            .iter()
+            .flat_map(|file| &file.cases)
+            .filter(|case| is(case))
+            .count();
+        match (number / 1000, number % 1000) {
+            (0, rest) => rest.to_string(),
+            (thousands, rest) => format!("{thousands},{rest:03}"),
+        }
+    };
+    let document = std::fs::read_to_string(folder().join("../docs/bad-input.md")).expect("the document is there");
+    let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("a table of {} requests", count(|_| true)),
+        format!(
+            "all cases but the bombs, {}.",
+            count(|case| case.reference != Reference::Unasked)
+        ),
+        format!(
+            "the same part of the text to {};",
+            count(|case| case.reference == Reference::Same)
+        ),
+        format!(
+            "the other {} behind",
+            count(|case| matches!(case.reference, Reference::Other(_)))
+        ),
+    ] {
+        assert!(document.contains(&said), "docs/bad-input.md does not say {said:?}");
+    }
 }
 
 /// Every path that discovery and the index list, with objects and subresources that need not exist.

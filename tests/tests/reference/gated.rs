@@ -1,6 +1,9 @@
 //! Recorded scenarios of kinds behind feature gates, and of the admission plugins that come with them.
 
-use trireme_tests::{Server, StoreChoice, server::ALL_PLUGINS};
+use trireme_tests::{
+    Server, StoreChoice,
+    server::{ALL_PLUGINS, GATES_OF_KINDS},
+};
 
 use super::{ALL_VERSIONS, NODE_AND_RBAC, check_server, files};
 
@@ -10,10 +13,6 @@ pub(super) const WITH_GATES: &[&str] = &[
     "versions/gated-scheduling",
     "versions/gated-storagemigration",
 ];
-const GATES: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,DRADeviceTaintRules=true,\
-    DRAResourcePoolStatus=true,GenericWorkload=true,GangScheduling=true,PodCertificateRequest=true,\
-    StorageVersionMigrator=true";
-
 /// Recorded files of the plugins.
 pub(super) const WITH_GATED_PLUGINS: &[&str] = &[
     "admission-gates/clustertrustbundleattest",
@@ -31,7 +30,7 @@ const LEAST_PERCENT: usize = 100;
 #[test]
 fn kinds_behind_gates_answer_as_those_of_kube_apiserver() {
     for store in [StoreChoice::Embedded, StoreChoice::Etcd] {
-        let server = Server::try_start(store, &[GATES, ALL_VERSIONS, NODE_AND_RBAC]);
+        let server = Server::try_start(store, &[GATES_OF_KINDS, ALL_VERSIONS, NODE_AND_RBAC]);
         let server = server.unwrap_or_else(|error| panic!("{error}"));
         check_server((None, None, None), &server, &files(WITH_GATES), LEAST_PERCENT);
     }

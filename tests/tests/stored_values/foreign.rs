@@ -24,15 +24,15 @@ const PREFIXES: [(&str, &str); 7] = [
 ];
 
 /// An object that kube-apiserver answered in both forms.
-struct Recorded {
-    path: String,
-    key: String,
+pub(super) struct Recorded {
+    pub(super) path: String,
+    pub(super) key: String,
     json: Value,
-    protobuf: Vec<u8>,
+    pub(super) protobuf: Vec<u8>,
 }
 
 /// The objects of a file that are stored as they are answered.
-fn recorded(file: &str) -> Vec<Recorded> {
+pub(super) fn recorded(file: &str) -> Vec<Recorded> {
     let text = fs::read_to_string(folder().join("reference/protobuf").join(file)).expect("the file is there");
     let pairs = text
         .lines()
@@ -97,7 +97,7 @@ fn in_layout_of_go(object: &Value) -> Vec<u8> {
 }
 
 /// Waits until all objects are served, and compares each with the recorded one.
-fn assert_served(server: &mut Server, objects: &[Recorded], form: &str) {
+pub(super) fn assert_served(server: &mut Server, objects: &[Recorded], form: &str) {
     let last = objects.last().expect("there are some");
     until(server, "the last one", |client| {
         client.get(&last.path).is_ok_and(|answer| answer.code == 200)

@@ -1,6 +1,7 @@
 //! Tests of values that others, or accidents, have put into the store.
 
 mod encrypted;
+mod every_kind;
 mod foreign;
 mod kms;
 mod kms_plugin;

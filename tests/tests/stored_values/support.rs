@@ -64,12 +64,17 @@ async fn put_all(store: Arc<dyn Storage>, values: &[(String, Vec<u8>)]) {
 
 /// The value at a key in the etcd of a server.
 pub(crate) fn read_past(server: &Server, key: &str) -> Vec<u8> {
+    read_past_if_any(server, key).expect("there is a value")
+}
+
+/// The same, if there is one.
+pub(crate) fn read_past_if_any(server: &Server, key: &str) -> Option<Vec<u8>> {
     let etcd = server.etcd().expect("the server is over etcd");
     let options = EtcdOptions::new([etcd.url()]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     runtime.block_on(async {
         let store = EtcdStore::connect(options).await.expect("etcd answers");
         let (entry, _) = store.get(key, None).await.expect("the store answers");
-        entry.expect("there is a value").value.to_vec()
+        entry.map(|entry| entry.value.to_vec())
     })
 }

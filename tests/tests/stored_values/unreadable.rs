@@ -5,7 +5,7 @@ use trireme_tests::http::{Answer, Client, Request};
 use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
-use super::support::{object_of, put_past, read_past, until};
+use super::support::{object_of, put_past, read_past, read_past_if_any, until};
 
 const ENABLED: &str = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true";
 const NAMESPACE: &str = "/api/v1/namespaces/family";
@@ -21,9 +21,9 @@ fn make(client: &Client, path: &str, object: &Value) -> Value {
     object_of(&answer)
 }
 
-/// Makes an owner and a ConfigMap that it owns.
-fn make_family(client: &Client, owner: &str, child: &str) {
-    let made = make(client, CONFIGMAPS, &json!({ "metadata": { "name": owner } }));
+/// Makes two ConfigMaps, of which the first owns the second.
+fn make_family(client: &Client, configmaps: &str, owner: &str, child: &str) {
+    let made = make(client, configmaps, &json!({ "metadata": { "name": owner } }));
     let reference = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -32,7 +32,7 @@ fn make_family(client: &Client, owner: &str, child: &str) {
         "blockOwnerDeletion": true,
     });
     let metadata = json!({ "name": child, "ownerReferences": [reference] });
-    make(client, CONFIGMAPS, &json!({ "metadata": metadata }));
+    make(client, configmaps, &json!({ "metadata": metadata }));
 }
 
 fn delete(client: &Client, path: &str) -> Answer {
@@ -75,7 +75,7 @@ fn broken_family(store: StoreChoice, flags: &[&str]) -> Server {
         "/api/v1/namespaces",
         &json!({ "metadata": { "name": "family" } }),
     );
-    make_family(&client, "owner", "child");
+    make_family(&client, CONFIGMAPS, "owner", "child");
     put_past(&mut server, &[(OWNER_KEY.to_owned(), b"\x00junk".to_vec())]);
     until(&mut server, "unreadable", |client| {
         client.get(OWNER).expect("an answer").code != 200
@@ -107,7 +107,7 @@ fn check_reads_and_listing(server: &mut Server) {
 /// The child of an unreadable owner stays, also if it is looked at anew; that of a deleted one goes.
 fn check_dependents(server: &mut Server) {
     let client = server.client();
-    make_family(&client, "owner-2", "child-2");
+    make_family(&client, CONFIGMAPS, "owner-2", "child-2");
     let mut child = object_of(&client.get(CHILD).expect("an answer"));
     child["data"] = json!({ "changed": "yes" });
     let answer = client.json("PUT", CHILD, &child).expect("an answer");
@@ -205,22 +205,126 @@ fn without_the_feature_gate_nothing_deletes_what_cannot_be_read() {
     assert_names_the_owner(&server.client(), OWNER);
 }
 
+/// The key of a ConfigMap of the family.
+fn key_of(name: &str) -> String {
+    format!("/registry/configmaps/family/{name}")
+}
+
+/// Deletes a ConfigMap of a namespace, with a policy for its dependents.
+fn delete_with(client: &Client, namespace: &str, name: &str, policy: &str) {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}?propagationPolicy={policy}");
+    assert_eq!(delete(client, &path).code, 200);
+}
+
+#[test]
+fn an_owner_waits_for_what_may_be_its_dependent_and_cannot_be_read() {
+    let mut server = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    for namespace in ["family", "other"] {
+        let namespace = json!({ "metadata": { "name": namespace } });
+        make(&client, "/api/v1/namespaces", &namespace);
+    }
+    make_family(&client, CONFIGMAPS, "foreground", "deleted");
+    make_family(&client, CONFIGMAPS, "orphaning", "orphan");
+    let others = "/api/v1/namespaces/other/configmaps";
+    make_family(&client, others, "foreground", "deleted");
+    make_family(&client, others, "orphaning", "orphan");
+    let stored = ["deleted", "orphan"].map(|name| (key_of(name), read_past(&server, &key_of(name))));
+    let junk = stored.clone().map(|(key, _)| (key, b"\x00junk".to_vec()));
+    put_past(&mut server, &junk);
+    until(&mut server, "unreadable", |client| {
+        let answers = ["deleted", "orphan"].map(|name| client.get(&format!("{CONFIGMAPS}/{name}")));
+        answers.into_iter().all(|answer| answer.expect("an answer").code == 500)
+    });
+
+    for namespace in ["family", "other"] {
+        delete_with(&client, namespace, "foreground", "Foreground");
+        delete_with(&client, namespace, "orphaning", "Orphan");
+    }
+    let readable = |name: &str| format!("{others}/{name}");
+    until(&mut server, "the other namespace's owners are gone", |client| {
+        ["foreground", "orphaning"]
+            .iter()
+            .all(|name| !exists(client, &readable(name)))
+    });
+    assert!(!exists(&client, &readable("deleted")));
+    assert!(exists(&client, &readable("orphan")));
+    for name in ["foreground", "orphaning"] {
+        assert!(
+            exists(&client, &format!("{CONFIGMAPS}/{name}")),
+            "{name} may have dependents"
+        );
+    }
+
+    put_past(&mut server, &stored);
+    until(&mut server, "the owners are gone", |client| {
+        ["foreground", "orphaning"]
+            .iter()
+            .all(|name| !exists(client, &format!("{CONFIGMAPS}/{name}")))
+    });
+    assert!(!exists(&client, &format!("{CONFIGMAPS}/deleted")));
+    let orphan = object_of(&client.get(&format!("{CONFIGMAPS}/orphan")).expect("an answer"));
+    assert_eq!(orphan["metadata"]["ownerReferences"], Value::Null, "{orphan}");
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A definition of `widgets` in this group.
+fn definition(group: &str, scope: &str) -> Value {
+    json!({
+        "metadata": { "name": format!("widgets.{group}") },
+        "spec": {
+            "group": group, "scope": scope, "names": { "plural": "widgets", "kind": "Widget" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object" } },
+            }],
+        },
+    })
+}
+
+#[test]
+fn a_namespace_stays_while_a_definition_cannot_be_read() {
+    let mut server = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
+    make(
+        &server.client(),
+        DEFINITIONS,
+        &definition("torn.example.com", "Namespaced"),
+    );
+    let namespace = json!({ "metadata": { "name": "family" } });
+    make(&server.client(), "/api/v1/namespaces", &namespace);
+    let widgets = "/apis/torn.example.com/v1/namespaces/family/widgets";
+    until(&mut server, "served", |client| exists(client, widgets));
+    let widget = json!({ "apiVersion": "torn.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
+    make(&server.client(), widgets, &widget);
+
+    let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
+    let stored = read_past(&server, key);
+    put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
+    // Until then the last readable state counts.
+    server.restart().expect("it starts again");
+    assert_eq!(delete(&server.client(), NAMESPACE).code, 200);
+    until(&mut server, "the namespace's condition", |client| {
+        let namespace = object_of(&client.get(NAMESPACE).expect("an answer"));
+        assert_eq!(namespace["kind"], "Namespace", "it is not finalized: {namespace}");
+        namespace
+            .to_string()
+            .contains("the CustomResourceDefinition widgets.torn.example.com cannot be read")
+    });
+
+    put_past(&mut server, &[(key.to_owned(), stored)]);
+    until(&mut server, "the namespace is gone", |client| {
+        !exists(client, NAMESPACE)
+    });
+    let left = read_past_if_any(&server, "/registry/torn.example.com/widgets/family/w");
+    assert_eq!(left, None, "its objects went first");
+}
+
 /// `TestAPIServiceWaitOnStart` of Kubernetes.
 #[test]
 fn a_version_stays_registered_while_its_definition_cannot_be_read() {
     let mut server = Server::start(StoreChoice::Etcd);
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let define = |client: &Client, group: &str| {
-        let definition = json!({
-            "metadata": { "name": format!("widgets.{group}") },
-            "spec": {
-                "group": group, "scope": "Cluster", "names": { "plural": "widgets", "kind": "Widget" },
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object" } },
-                }],
-            },
-        });
-        make(client, definitions, &definition);
+        make(client, DEFINITIONS, &definition(group, "Cluster"));
     };
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
     let [torn, gone, new] = ["torn", "gone", "new"].map(|group| format!("{services}/v1.{group}.example.com"));
@@ -233,7 +337,7 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
 
     // Nothing more is written of a definition then.
     until(&mut server, "established", |client| {
-        let definition = client.get(&format!("{definitions}/widgets.torn.example.com"));
+        let definition = client.get(&format!("{DEFINITIONS}/widgets.torn.example.com"));
         let conditions = object_of(&definition.expect("an answer"))["status"]["conditions"].to_string();
         conditions.contains("InitialNamesAccepted")
     });
@@ -243,7 +347,7 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
     put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
     // Until then the last readable state counts.
     server.restart().expect("it starts again");
-    let deleted = delete(&server.client(), &format!("{definitions}/widgets.gone.example.com"));
+    let deleted = delete(&server.client(), &format!("{DEFINITIONS}/widgets.gone.example.com"));
     assert_eq!(deleted.code, 200, "{}", deleted.text());
     define(&server.client(), "new.example.com");
     until(&mut server, "what has changed was looked at", |client| {
