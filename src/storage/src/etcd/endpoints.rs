@@ -219,7 +219,8 @@ impl Endpoints {
                 has_time(Duration::ZERO)
             };
             if !may_go_on {
-                return Err(if repeated && operation.writes {
+                let is_open = repeated && operation.writes && !failure.is_of_every_attempt();
+                return Err(if is_open {
                     EtcdFailure::Unknown(failure.to_string())
                 } else {
                     failure

@@ -47,6 +47,12 @@ impl EtcdFailure {
         matches!(self, Self::Unknown(_) | Self::Silence(_))
     }
 
+    /// No attempt has taken effect, nor will: each member refuses a request of this size before it proposes it, as those of a
+    /// cluster have the same limit.
+    pub(super) fn is_of_every_attempt(&self) -> bool {
+        matches!(self, Self::Refused(StorageError::TooLarge))
+    }
+
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::GRpcStatus(status) => Self::of_status(status),

@@ -17,7 +17,7 @@
 //! | else | is gone | no | is made again with another idempotency key: the session has expired |
 //! | else | is gone | yes | is of unknown outcome |
 //! | refused by etcd | | no | is refused for good; for want of space, if the idempotency key has not moved |
-//! | refused by etcd | | yes | is of unknown outcome |
+//! | refused by etcd | | yes | is of unknown outcome, unless it is too large: then each attempt was refused |
 //! | none in time | | | is of unknown outcome |
 //!
 //! "Made" is followed by the token and the key of the fence, if there is one, and by the revision that the idempotency key had before:

@@ -213,6 +213,19 @@ async fn what_is_refused_after_a_loss_is_refused() {
     assert_eq!(bench.history("/there").await, [(there, true)]);
 }
 
+#[tokio::test]
+async fn what_is_too_large_after_a_loss_is_too_large() {
+    let bench = bench(1).await;
+    for loss in [Loss::Answer, Loss::Request] {
+        bench.arm(loss, "/large", 1);
+        let value = Bytes::from(vec![b'x'; 1_600_000]);
+        let put = bench.store.put("/large", value, Compare::Absent, PutOptions::default());
+        assert_eq!(put.await, Err(StorageError::TooLarge));
+    }
+    assert_eq!(bench.lost(), 2);
+    assert_eq!(bench.history("/large").await, []);
+}
+
 /// Sends a create of `/slow` into a connection that holds it up; the answer to it, over another one.
 async fn held_up(bench: &Bench) -> Result<WriteOutcome, StorageError> {
     // With a session at hand, so that only the create is held up.
