@@ -109,6 +109,12 @@ pub(crate) fn plan(environment: &Environment, expression: &Expression) -> Result
     planner.node(expression)
 }
 
+/// Returns true if a conversion of a literal has a value.
+pub(crate) fn can_convert(function: &str, literal: &Literal) -> bool {
+    let function = library::find(function, false);
+    function.is_some_and(|function| fold_constant(function, &constant(literal)).is_some())
+}
+
 struct Planner<'e> {
     environment: &'e Environment,
     scopes: Vec<String>,

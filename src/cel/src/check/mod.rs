@@ -7,12 +7,10 @@ mod unify;
 
 use std::{collections::HashMap, sync::Arc};
 
-use trireme_machinery::time::{Duration, Time};
-
 use crate::{
     declarations::{self, Overload},
     environment::Environment,
-    library,
+    library, plan,
     syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
@@ -175,15 +173,8 @@ impl<'a> TypeChecker<'a> {
     /// Durations and times that are written out must be some.
     fn check_literal(&mut self, call: &CallExpression) {
         let [argument] = call.args.as_slice() else { return };
-        let Expr::Literal(Literal::String(text)) = &argument.expr else {
-            return;
-        };
-        let is_valid = match call.function.as_str() {
-            "duration" => Duration::parse(text).is_ok(),
-            "timestamp" => Time::parse(text).is_ok(),
-            _ => return,
-        };
-        if !is_valid {
+        let Expr::Literal(literal) = &argument.expr else { return };
+        if matches!(call.function.as_str(), "duration" | "timestamp") && !plan::can_convert(&call.function, literal) {
             let text = format!("invalid {} argument", call.function);
             self.literal_errors.push((argument.offset, text));
         }

@@ -113,25 +113,35 @@ fn position<'v>(name: &str, args: &[Value<'v>], context: &mut CallContext<'v, '_
             at.map(|at| text.get(..at).unwrap_or_default().chars().count())
         }
         [Value::String(text), Value::String(part), Value::Int(offset)] => {
-            let (text, part) = (text.as_str(), part.as_str());
-            let from = byte_of(text, *offset)?;
-            let at = match last {
-                true => text
-                    .char_indices()
-                    .map(|(at, _)| at)
-                    .chain([text.len()])
-                    .take_while(|at| *at <= from)
-                    .filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(part)))
-                    .last(),
-                false => text.get(from..).and_then(|rest| rest.find(part)).map(|at| at + from),
-            };
-            at.map(|at| text.get(..at).unwrap_or_default().chars().count())
+            return position_from(text.as_str(), part.as_str(), *offset, last).map(Value::Int);
         }
         _ => return no_overload(name, args),
     };
     Ok(Value::Int(
         position.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)),
     ))
+}
+
+/// The position of text in text from an offset on, or the last one up to it; -1 if it is not there. The empty text is found
+/// at every offset, even one that text does not have.
+fn position_from(text: &str, part: &str, offset: i64, last: bool) -> Result<i64, EvalError> {
+    if part.is_empty() {
+        return Ok(offset);
+    }
+    let first = usize::try_from(offset).map_err(|_| out_of_range(offset))?;
+    let Some((from, _)) = text.char_indices().nth(first) else {
+        return Ok(-1);
+    };
+    let at = if last {
+        let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= from);
+        starts
+            .filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(part)))
+            .last()
+    } else {
+        text.get(from..).and_then(|rest| rest.find(part)).map(|at| at + from)
+    };
+    let position = at.map(|at| text.get(..at).unwrap_or_default().chars().count());
+    Ok(position.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)))
 }
 
 fn join<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {

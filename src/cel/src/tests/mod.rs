@@ -160,6 +160,20 @@ fn literals_are_what_they_are_taken_for() {
                 "duration('1x') > duration('1h')",
                 &error("10: invalid duration argument\n | duration('1x') > duration('1h')\n | .........^"),
             ),
+            ("timestamp(0)", "google.protobuf.Timestamp"),
+            ("duration(-1)", "google.protobuf.Duration"),
+            (
+                "timestamp(-62135596801)",
+                &error("11: invalid timestamp argument\n | timestamp(-62135596801)\n | ..........^"),
+            ),
+            (
+                "timestamp(253402300800)",
+                &error("11: invalid timestamp argument\n | timestamp(253402300800)\n | ..........^"),
+            ),
+            (
+                "timestamp('0000-12-31T23:59:59Z')",
+                &error("11: invalid timestamp argument\n | timestamp('0000-12-31T23:59:59Z')\n | ..........^"),
+            ),
             (
                 "timestamp('x')",
                 &error("11: invalid timestamp argument\n | timestamp('x')\n | ..........^"),
