@@ -84,5 +84,9 @@ fn optional_values_and_bindings_cost_what_they_expand_to() {
     assert_eq!(cost("self[?'a'].optMap(v, v.size()).hasValue()"), 20);
     assert_eq!(cost("self[?'a'].orValue('')"), 3);
     assert_eq!(cost("self.?a.orValue('')"), 3);
+    // A list and a call, and what makes the optional ones.
+    assert_eq!(cost("['a'].first().hasValue() && ['b'].last().hasValue()"), 24);
+    assert_eq!(cost("[optional.of(1)].unwrapOpt().size() == 1"), 14);
+    assert_eq!(cost("optional.unwrap([optional.of(1)]).size() == 1"), 14);
     assert_eq!(cost("[3, 1, 2].sortBy(x, x).size()"), 102);
 }
