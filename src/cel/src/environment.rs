@@ -21,9 +21,17 @@ pub struct Environment {
     /// Differs from that of every environment that was made otherwise.
     id: u64,
     variables: HashMap<String, Type>,
-    fields: HashMap<String, HashMap<String, Type>>,
+    objects: HashMap<String, ObjectType>,
     patch_types: bool,
     bindings: bool,
+}
+
+/// A type with fields.
+#[derive(Debug, Clone)]
+struct ObjectType {
+    fields: HashMap<String, Type>,
+    /// A field that is null is absent.
+    null_is_absent: bool,
 }
 
 /// The variables of an admission policy's expressions beside the request and its objects.
@@ -115,7 +123,7 @@ impl Default for Environment {
         Self {
             id: next_id(),
             variables: HashMap::new(),
-            fields: HashMap::new(),
+            objects: HashMap::new(),
             patch_types: false,
             bindings: false,
         }
@@ -193,8 +201,7 @@ impl Environment {
     pub fn with_composed(mut self, composed: &[(String, Type)]) -> Self {
         self.id = next_id();
         self.declare("variables", Type::named(VARIABLES));
-        self.fields
-            .insert(VARIABLES.to_owned(), composed.iter().cloned().collect());
+        self.define(VARIABLES, composed.iter().cloned().collect(), false);
         self
     }
 
@@ -205,6 +212,8 @@ impl Environment {
     }
 
     /// With a variable of a shape, whose structs become types with fields. An optional one is declared as an optional value.
+    /// A field of a struct that is null is absent (`unstructuredMap.Find` of `k8s.io/apiserver/pkg/cel/common`); items of lists and
+    /// values of maps may be null.
     #[must_use]
     pub fn with_shape(mut self, variable: &str, table: &TypeTable, shape: &Shape, is_optional: bool) -> Self {
         self.id = next_id();
@@ -213,13 +222,13 @@ impl Environment {
         self.declare(variable, if is_optional { kind.optional() } else { kind });
         while let Some(id) = left.pop() {
             let definition = table.get(id);
-            if self.fields.contains_key(&definition.name) {
+            if self.objects.contains_key(&definition.name) {
                 continue;
             }
             let fields = definition.fields.iter();
             let fields = fields.map(|field| (field.name.clone(), declared(table, &field.shape, &mut left)));
             let fields = fields.collect();
-            self.fields.insert(definition.name.clone(), fields);
+            self.define(&definition.name, fields, true);
         }
         self
     }
@@ -234,8 +243,13 @@ impl Environment {
         for (name, fields) in types {
             let fields = fields.split(' ').filter_map(|field| field.split_once(':'));
             let fields = fields.map(|(name, kind)| (name.to_owned(), Type::parse(kind)));
-            self.fields.insert((*name).to_owned(), fields.collect());
+            self.define(name, fields.collect(), false);
         }
+    }
+
+    fn define(&mut self, name: &str, fields: HashMap<String, Type>, null_is_absent: bool) {
+        let object = ObjectType { fields, null_is_absent };
+        self.objects.insert(name.to_owned(), object);
     }
 
     pub(crate) fn declare(&mut self, name: &str, kind: Type) {
@@ -257,7 +271,7 @@ impl Environment {
     /// A field by its name, which may be left unescaped if it is a reserved word: `self.namespace` is `self.__namespace__`
     /// (`DeclTypeProvider.FindStructFieldType` of `k8s.io/apiserver/pkg/cel`, from 1.31 on).
     fn known_field(&self, type_name: &str, field: &str) -> Option<&Type> {
-        let fields = self.fields.get(type_name)?;
+        let fields = &self.objects.get(type_name)?.fields;
         let by_escape = || fields.get(&*escape_field(field)?);
         fields
             .get(field)
@@ -269,9 +283,14 @@ impl Environment {
         self.known_field(type_name, field).unwrap_or(&Type::Dyn)
     }
 
+    /// Returns true if a field of a named type is absent when it is null.
+    pub(crate) fn null_is_absent(&self, type_name: &str) -> bool {
+        self.objects.get(type_name).is_some_and(|object| object.null_is_absent)
+    }
+
     /// Returns true if values of a type can be written out.
     pub(crate) fn can_create(&self, type_name: &str) -> bool {
-        self.is_patch_object(type_name) || self.fields.contains_key(type_name)
+        self.is_patch_object(type_name) || self.objects.contains_key(type_name)
     }
 
     /// Returns true if `cel.bind` is there.

@@ -9,8 +9,6 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use serde_json::Value;
 use trireme_cel::{Activation, Budget, EvalError, Program, RUNTIME_BUDGET, Value as CelValue};
 use trireme_machinery::{
@@ -234,8 +232,7 @@ impl CompiledRule {
     fn activation<'v>(&self, value: RuledValue<'v>, optional: bool) -> Activation<'v> {
         let activation = Activation::new().with_json("self", value.new);
         if optional {
-            let old = value.old.map(|old| Arc::new(CelValue::from_json(old)));
-            return activation.with_value("oldSelf", CelValue::Optional(old));
+            return activation.with_optional_json("oldSelf", value.old);
         }
         match value.old {
             Some(old) => activation.with_json("oldSelf", old),

@@ -35,6 +35,7 @@ pub struct Activation<'v> {
 #[derive(Debug, Clone)]
 enum LoopBinding<'v> {
     Json(&'v Json),
+    OptionalJson(Option<&'v Json>),
     Value(Value<'v>),
 }
 
@@ -48,6 +49,13 @@ impl<'v> Activation<'v> {
     #[must_use]
     pub fn with_json(mut self, name: &'v str, json: &'v Json) -> Self {
         self.variables.push((name, LoopBinding::Json(json)));
+        self
+    }
+
+    /// With an optional object, which is read as the type that the environment declares to be in the optional.
+    #[must_use]
+    pub fn with_optional_json(mut self, name: &'v str, json: Option<&'v Json>) -> Self {
+        self.variables.push((name, LoopBinding::OptionalJson(json)));
         self
     }
 
@@ -95,11 +103,21 @@ impl<'v> Evaluation<'v, '_> {
         let mut variables = self.activation.variables.iter();
         match variables.find(|(bound, _)| *bound == name) {
             Some((_, LoopBinding::Value(value))) => Ok(value.clone()),
-            Some((_, LoopBinding::Json(json))) => {
-                let kind = self.environment.variable(name).unwrap_or(&Type::Dyn);
-                Ok(Value::of_json(json, kind))
+            Some((_, LoopBinding::Json(json))) => Ok(Value::of_json(json, self.json_type(name))),
+            Some((_, LoopBinding::OptionalJson(json))) => {
+                let value = json.map(|json| Value::of_json(json, self.json_type(name)));
+                Ok(Value::Optional(value.map(Arc::new)))
             }
             None => Err(EvalError::failed(format!("no such attribute(s): {name}"))),
+        }
+    }
+
+    /// The type by which the JSON of a variable is read.
+    fn json_type(&self, variable: &str) -> &'v Type {
+        match self.environment.variable(variable) {
+            Some(Type::Optional(inner)) => inner,
+            Some(kind) => kind,
+            None => &Type::Dyn,
         }
     }
 

@@ -106,10 +106,13 @@ fn maps_are_equal<'v>(
         return Ok(false);
     }
     for key in a.keys() {
-        let (Some(of_a), Some(of_b)) = (a.get(environment, &key), b.get(environment, &key)) else {
-            return Ok(false);
+        let are_equal = match (a.get(environment, &key), b.get(environment, &key)) {
+            // A field that is null is absent.
+            (None, None) => true,
+            (Some(of_a), Some(of_b)) => of_a?.equals(&of_b?, environment, meter)?,
+            _ => false,
         };
-        if !of_a?.equals(&of_b?, environment, meter)? {
+        if !are_equal {
             return Ok(false);
         }
     }

@@ -144,19 +144,7 @@ impl<'v> Map<'v> {
     /// The value of a field or under a text as key.
     pub(crate) fn field(&self, environment: &'v Environment, name: &str) -> Option<Result<Value<'v>, EvalError>> {
         match self {
-            Self::Json(fields, kind) => {
-                let found = match kind {
-                    // Only the fields of a type have names that were escaped; keys are what they are.
-                    Type::Named(_) => fields.get(&*unescape_field(name)?),
-                    _ => fields.get(name),
-                }?;
-                let kind = match kind {
-                    Type::Map(_, value) => value,
-                    Type::Named(object) => environment.field_type(object, name),
-                    _ => &Type::Dyn,
-                };
-                Some(Ok(Value::of_json(found, kind)))
-            }
+            Self::Json(fields, kind) => json_field(fields, kind, environment, name).map(Ok),
             Self::Made(fields) => {
                 let key: MapKey<'_> = MapKey::String(Text::Borrowed(name));
                 find(&fields.entries, &key).cloned().map(Ok)
@@ -182,6 +170,26 @@ impl<'v> Map<'v> {
             Self::Lazy(_) => Vec::new(),
         }
     }
+}
+
+/// The value of a field or under a key of JSON of a declared type.
+fn json_field<'v>(
+    fields: &'v serde_json::Map<String, Json>,
+    kind: &'v Type,
+    environment: &'v Environment,
+    name: &str,
+) -> Option<Value<'v>> {
+    let Type::Named(object) = kind else {
+        let kind = match kind {
+            Type::Map(_, value) => value,
+            _ => &Type::Dyn,
+        };
+        return fields.get(name).map(|found| Value::of_json(found, kind));
+    };
+    // Only the fields of a type have names that were escaped; keys are what they are.
+    let found = fields.get(&*unescape_field(name)?)?;
+    let is_absent = found.is_null() && environment.null_is_absent(object);
+    (!is_absent).then(|| Value::of_json(found, environment.field_type(object, name)))
 }
 
 /// Looks a key up that may live shorter than those of the map.

@@ -111,3 +111,69 @@ fn rules_see_declared_fields_of_known_types_alone() {
         assert_eq!(errors(&schema(rule), &object), Vec::<String>::new(), "{rule}");
     }
 }
+
+#[test]
+fn fields_that_are_null_are_absent() {
+    let nullable = |json_type: &str| json!({"type": json_type, "nullable": true});
+    let schema = |rule: &str| {
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": rule, "message": "broken"}], "properties": {
+            "text": nullable("string"),
+            "port": {"x-kubernetes-int-or-string": true, "nullable": true},
+            "open": {"type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true},
+            "deep": {"type": "object", "nullable": true, "properties": {"x": nullable("integer"), "y": nullable("integer")}},
+            "map": {"type": "object", "additionalProperties": nullable("string")},
+            "list": {"type": "array", "items": nullable("string")},
+            "objects": {"type": "array", "items": {"type": "object", "properties": {"x": nullable("integer"), "y": nullable("integer")}}},
+        }})
+    };
+    let object = json!({
+        "text": null, "port": null, "open": null, "deep": null, "map": {"a": null}, "list": [null],
+        "objects": [{"x": null}, {"x": null}, {"y": null}, {}, {"x": 1}],
+    });
+    for held in [
+        "!has(self.text) || self.text.size() > 0",
+        "self.?text.orValue('') == ''",
+        "!self.?text.hasValue()",
+        "!has(self.port) && !has(self.open)",
+        "!has(self.deep)",
+        "self.?deep.?x.orValue(3) == 3",
+        // What is in maps and lists may be null.
+        "'a' in self.map && has(self.map.a) && type(self.map['a']) == null_type",
+        "self.list.size() == 1 && type(self.list[0]) == null_type",
+        // Null fields count for the size of an object and for nothing else.
+        "self.objects[0] == self.objects[1] && self.objects[0] == self.objects[2]",
+        "self.objects[0] != self.objects[3] && self.objects[0] != self.objects[4]",
+    ] {
+        assert_eq!(errors(&schema(held), &object), Vec::<String>::new(), "{held}");
+    }
+    for (rule, failure) in [
+        ("self.text.size() == 0", "no such key: text"),
+        ("type(self.port) == int", "no such key: port"),
+        ("self.deep.x == 1", "no such key: deep"),
+    ] {
+        let found = errors(&schema(rule), &object);
+        assert!(found.len() == 1 && found[0].contains(failure), "{rule}: {found:?}");
+    }
+}
+
+#[test]
+fn an_optional_old_value_is_of_the_type_of_the_new_one() {
+    let schema = |rule: &str| {
+        let rule = json!({"rule": rule, "message": "broken", "optionalOldSelf": true});
+        json!({"type": "object", "x-kubernetes-validations": [rule], "properties": {
+            "my-name": {"type": "string", "nullable": true},
+            "at": {"type": "string", "format": "date-time"},
+        }})
+    };
+    let object = json!({"my-name": "b", "at": "2024-01-02T00:00:00Z"});
+    let old = json!({"my-name": null, "at": "2024-01-01T00:00:00Z"});
+    for held in [
+        "oldSelf.?at.optMap(at, self.at >= at).orValue(true)",
+        "!oldSelf.?my__dash__name.hasValue()",
+        "!oldSelf.hasValue() || self.at - oldSelf.value().at == duration('24h')",
+    ] {
+        for old in [None, Some(&old)] {
+            assert_eq!(change(&schema(held), &object, old).0, Vec::<String>::new(), "{held}");
+        }
+    }
+}
