@@ -54,6 +54,16 @@ impl Time {
         layout::parse(text, layout::RFC3339)
     }
 
+    /// Parses RFC 3339, also without a zone, which is UTC then (`strfmt.ParseDateTime`).
+    pub fn parse_date_time(text: &str) -> Option<Self> {
+        Self::parse(text).or_else(|_| Self::parse(&format!("{text}Z"))).ok()
+    }
+
+    /// Parses `2006-01-02` as the beginning of the day in UTC.
+    pub fn parse_date(text: &str) -> Option<Self> {
+        Self::parse(&format!("{text}T00:00:00Z")).ok()
+    }
+
     /// Parses RFC 3339 with exactly six decimals, as `MicroTime` is written.
     ///
     /// # Errors
@@ -175,6 +185,33 @@ mod tests {
         }
         let micro = Time::parse_micro("2024-01-01T00:00:00.123456+00:00").expect("a time");
         assert_eq!(micro.to_micro_string(), "2024-01-01T00:00:00.123456Z");
+    }
+
+    #[test]
+    fn date_times_may_lack_the_zone_and_dates_the_time() {
+        for (text, want) in [
+            ("2024-01-01T00:30:00+01:00", "2023-12-31T23:30:00.000000Z"),
+            ("2024-01-01T00:30:00.123456Z", "2024-01-01T00:30:00.123456Z"),
+            ("2024-01-01T00:30:00.001", "2024-01-01T00:30:00.001000Z"),
+            ("2024-01-01T00:30:00", "2024-01-01T00:30:00.000000Z"),
+            ("2024-01-01t00:30:00z", ""),
+            ("2024-01-01T00:30:00+01:00Z", ""),
+            ("2024-01-01", ""),
+            ("", ""),
+        ] {
+            let got = Time::parse_date_time(text).map(Time::to_micro_string);
+            assert_eq!(got.unwrap_or_default(), want, "{text}");
+        }
+        for (text, want) in [
+            ("2024-02-29", "2024-02-29T00:00:00Z"),
+            ("2023-02-29", ""),
+            ("2024-2-29", ""),
+            ("2024-02-29T00:00:00Z", ""),
+            ("", ""),
+        ] {
+            let got = Time::parse_date(text).map(|time| time.to_string());
+            assert_eq!(got.unwrap_or_default(), want, "{text}");
+        }
     }
 
     #[test]

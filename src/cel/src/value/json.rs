@@ -48,8 +48,11 @@ impl<'v> Value<'v> {
 
     fn of_text(text: &'v str, kind: &Type) -> Self {
         let typed = match kind {
-            Type::Timestamp => Time::parse(text).ok().map(Self::Timestamp),
-            Type::Duration => Duration::parse(text).ok().map(Self::Duration),
+            // Of the formats `date` and `date-time` values are of this type.
+            Type::Timestamp => Time::parse_date_time(text)
+                .or_else(|| Time::parse_date(text))
+                .map(Self::Timestamp),
+            Type::Duration => Duration::parse_words(text).map(Self::Duration),
             Type::Named(name) if name.as_ref() == "kubernetes.Quantity" => {
                 let quantity = Quantity::parse(text).ok();
                 quantity.map(|quantity| Self::Opaque(Opaque::Quantity(quantity.into())))

@@ -177,3 +177,36 @@ fn an_optional_old_value_is_of_the_type_of_the_new_one() {
         }
     }
 }
+
+#[test]
+fn text_of_a_format_is_a_value_of_its_type() {
+    let text = |format: &str| json!({"type": "string", "format": format});
+    let schema = |rule: &str| {
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": rule, "message": "broken"}], "properties": {
+            "date": text("date"), "at": text("date-time"), "local": text("date-time"), "fine": text("date-time"),
+            "span": text("duration"), "day": text("duration"), "weeks": text("duration"), "bytes": text("byte"),
+            "dates": {"type": "array", "items": text("date")},
+            "days": {"type": "array", "items": text("duration")},
+        }})
+    };
+    let object = json!({
+        "date": "2020-02-29", "at": "2020-02-29T01:00:00+01:00", "local": "2020-02-29T00:00:00", "fine": "2020-02-29T00:00:00.000001Z",
+        "span": "1h2m3s4ms", "day": "1 day", "weeks": "3w", "bytes": "MTA=", "dates": ["2000-01-01", "2000-02-01"],
+        "days": ["1 day", "2 days 3 hours"],
+    });
+    for held in [
+        "self.date > timestamp('2020-01-01T00:00:00Z')",
+        "self.date == timestamp('2020-02-29T00:00:00Z') && type(self.date) == google.protobuf.Timestamp",
+        "self.date.getDate() == 29 && self.date.getMonth() == 1",
+        "self.at == self.date && self.local == self.date",
+        "self.fine > self.date && self.fine - self.date < duration('1ms')",
+        "self.span.getMilliseconds() == 3723004",
+        "self.day == duration('24h') && self.weeks == duration('504h')",
+        "self.bytes == b'10'",
+        "self.dates.isSorted() && self.dates.max() == timestamp('2000-02-01T00:00:00Z')",
+        "self.days.sum() == duration('75h')",
+        "self.dates.indexOf(timestamp('2000-02-01T00:00:00Z')) == 1",
+    ] {
+        assert_eq!(errors(&schema(held), &object), Vec::<String>::new(), "{held}");
+    }
+}

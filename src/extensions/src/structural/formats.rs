@@ -57,7 +57,7 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
     match normalized(format).as_str() {
         "datetime" => is_date_time(text),
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
-        "duration" => Duration::parse(text).is_ok() || SPOKEN_DURATION.is_match(text),
+        "duration" => Duration::parse_words(text).is_some(),
         "byte" => STANDARD.decode(text).is_ok(),
         "ipv4" => is_ip(IpAddr::is_ipv4),
         "ipv6" => is_ip(IpAddr::is_ipv6),
@@ -124,11 +124,6 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
 
 static EMAIL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^[^@<>\s]+@[^@<>\s]+$").expect("the pattern is well-formed"));
-
-static SPOKEN_DURATION: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"^[-+]?(\d+(\.\d+)?)\s*(ns|nanos?|nanoseconds?|us|µs|micros?|microseconds?|ms|millis?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)$";
-    Regex::new(pattern).expect("the pattern is well-formed")
-});
 
 static CREDIT_CARD: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$";

@@ -81,6 +81,31 @@ impl Duration {
         }
         i64::try_from(sign * total).map(Self).map_err(|_| invalid())
     }
+
+    /// Parses Go's notation, or numbers with units in words, of which all are added up: `1 day 2 hours`, `3w`
+    /// (`strfmt.ParseDuration`). Other text around them, such as a sign, does not count.
+    pub fn parse_words(text: &str) -> Option<Self> {
+        if let Ok(duration) = Self::parse(text) {
+            return Some(duration);
+        }
+        let mut total: Option<i64> = None;
+        let mut rest = text;
+        while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
+            let (number, after) = split_digits(rest.get(start..)?);
+            let after = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
+            let is_of_unit = |letter: char| letter.is_ascii_alphabetic() || letter == 'µ';
+            let (unit, after) = after.split_at(after.find(|letter| !is_of_unit(letter)).unwrap_or(after.len()));
+            rest = after;
+            if unit.is_empty() {
+                continue;
+            }
+            let number: i64 = number.parse().ok()?;
+            if let Some(nanos) = word_nanos(&unit.to_lowercase()) {
+                total = Some(total.unwrap_or(0).wrapping_add(number.wrapping_mul(nanos)));
+            }
+        }
+        total.map(Self)
+    }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
@@ -96,6 +121,28 @@ fn unit_nanos(unit: &str) -> Option<i64> {
         "m" => Some(60_000_000_000),
         "h" => Some(3_600_000_000_000),
         _ => None,
+    }
+}
+
+/// The nanoseconds of a unit that is a word, by its first letters, or is abbreviated.
+fn word_nanos(unit: &str) -> Option<i64> {
+    const DAY: i64 = 86_400_000_000_000;
+    const WORDS: [(&str, &str); 8] = [
+        ("nano", "ns"),
+        ("micro", "us"),
+        ("milli", "ms"),
+        ("sec", "s"),
+        ("min", "m"),
+        ("hour", "h"),
+        ("day", "d"),
+        ("week", "w"),
+    ];
+    let by_word = WORDS.iter().find(|(word, _)| unit.starts_with(word));
+    match by_word.map_or(unit, |(_, short)| short) {
+        "hr" => unit_nanos("h"),
+        "d" => Some(DAY),
+        "w" | "wk" => Some(7 * DAY),
+        short => unit_nanos(short),
     }
 }
 
@@ -168,6 +215,34 @@ mod tests {
             (".5h", "30m0s"),
         ] {
             assert_eq!(Duration::parse(text).expect(text).to_string(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_may_have_units_in_words() {
+        for (text, want) in [
+            ("1h30m", "1h30m0s"),
+            ("-2m", "-2m0s"),
+            ("1 day", "24h0m0s"),
+            ("3w", "504h0m0s"),
+            ("2 Weeks", "336h0m0s"),
+            ("1 wk 1 hr", "169h0m0s"),
+            ("5 micros", "5µs"),
+            ("7 nanoseconds", "7ns"),
+            ("1 minute 2 seconds 3 millis", "1m2.003s"),
+            // Signs and what stands before a point are passed over, as is a unit that there is not beside one that there is.
+            ("-1 day", "24h0m0s"),
+            ("1.5 days", "120h0m0s"),
+            ("9 lives 2µs", "2µs"),
+            ("2 hrs", ""),
+            ("1 month", ""),
+            ("day", ""),
+            ("5", ""),
+            ("", ""),
+            ("99999999999999999999 days", ""),
+        ] {
+            let got = Duration::parse_words(text).map(|duration| duration.to_string());
+            assert_eq!(got.unwrap_or_default(), want, "{text}");
         }
     }
 
