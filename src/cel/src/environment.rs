@@ -12,7 +12,7 @@ use trireme_machinery::schema::{Shape, StringFormat, TypeId, TypeTable};
 
 use crate::{
     syntax::{escape_field, is_reserved},
-    types::Type,
+    types::{ListSemantics, Type},
 };
 
 /// The variables, types and functions of an expression's place.
@@ -323,7 +323,10 @@ fn declared(table: &TypeTable, shape: &Shape, left: &mut Vec<TypeId>) -> Type {
         Shape::Boolean => Type::Bool,
         Shape::Int32 | Shape::Int64 => Type::Int,
         Shape::Number => Type::Double,
-        Shape::List { item, .. } => declared(table, item, left).list(),
+        Shape::List { item, list_type } => {
+            let item = Arc::new(declared(table, item, left));
+            Type::List(item, ListSemantics::of(list_type))
+        }
         Shape::Map { value, .. } => Type::Map(Arc::new(Type::String), Arc::new(declared(table, value, left))),
         Shape::Quantity => Type::named("kubernetes.Quantity"),
         Shape::IntOrString | Shape::Any => Type::Dyn,

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use trireme_machinery::schema::ListType;
+
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
@@ -30,7 +32,7 @@ pub enum Type {
     /// A point in time.
     Timestamp,
     /// A list of items of a type.
-    List(Arc<Type>),
+    List(Arc<Type>, ListSemantics),
     /// A map from keys of a type to values of another.
     Map(Arc<Type>, Arc<Type>),
     /// Something of a type, or nothing.
@@ -43,10 +45,34 @@ pub enum Type {
     Param(u32),
 }
 
+/// The list type of a schema (`x-kubernetes-list-type`). It decides how lists from JSON are compared and joined; types do not
+/// differ by it.
+#[derive(Debug, Clone, Default)]
+pub struct ListSemantics(Option<Arc<ListType>>);
+
+impl ListSemantics {
+    pub(crate) fn of(list_type: &ListType) -> Self {
+        let is_atomic = *list_type == ListType::Atomic;
+        Self((!is_atomic).then(|| Arc::new(list_type.clone())))
+    }
+
+    pub(crate) fn list_type(&self) -> &ListType {
+        self.0.as_deref().unwrap_or(&ListType::Atomic)
+    }
+}
+
+impl PartialEq for ListSemantics {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ListSemantics {}
+
 impl Type {
     /// A list of this type.
     pub(crate) fn list(self) -> Self {
-        Self::List(Arc::new(self))
+        Self::List(Arc::new(self), ListSemantics::default())
     }
 
     /// An optional of this type.
@@ -133,7 +159,7 @@ impl Type {
             Self::Null => "null".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::Timestamp => "timestamp".to_owned(),
-            Self::List(item) => format!("list({})", item.in_errors()),
+            Self::List(item, _) => format!("list({})", item.in_errors()),
             Self::Map(key, value) => format!("map({}, {})", key.in_errors(), value.in_errors()),
             Self::Optional(item) => format!("optional_type({})", item.in_errors()),
             Self::Type(item) => format!("type({})", item.in_errors()),
@@ -158,7 +184,7 @@ impl fmt::Display for Type {
             Self::Bytes => f.write_str("bytes"),
             Self::Duration => f.write_str("google.protobuf.Duration"),
             Self::Timestamp => f.write_str("google.protobuf.Timestamp"),
-            Self::List(item) => write!(f, "list({item})"),
+            Self::List(item, _) => write!(f, "list({item})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Optional(item) => write!(f, "optional_type({item})"),
             Self::Type(item) => write!(f, "type({item})"),

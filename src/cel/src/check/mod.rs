@@ -352,8 +352,8 @@ impl<'a> TypeChecker<'a> {
     /// The types of the variables of a range: items or keys, or both in pairs with their values.
     pub(crate) fn items_of(&mut self, id: u32, range: &Type, is_paired: bool) -> (Type, Type) {
         match self.resolved_once(range) {
-            Type::List(item) if is_paired => (Type::Int, item.as_ref().clone()),
-            Type::List(item) => (item.as_ref().clone(), Type::Error),
+            Type::List(item, _) if is_paired => (Type::Int, item.as_ref().clone()),
+            Type::List(item, _) => (item.as_ref().clone(), Type::Error),
             Type::Map(key, value) => (key.as_ref().clone(), value.as_ref().clone()),
             Type::Error => (Type::Error, Type::Error),
             found @ (Type::Dyn | Type::Any | Type::Param(_)) => {

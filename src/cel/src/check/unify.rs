@@ -89,7 +89,7 @@ impl TypeChecker<'_> {
         match (found, expected) {
             _ if found.is_dyn_or_error() || expected.is_dyn_or_error() => true,
             (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
-            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.assign(a, b),
+            (Type::List(a, _), Type::List(b, _)) | (Type::Optional(a), Type::Optional(b)) => self.assign(a, b),
             (Type::Map(a, b), Type::Map(c, d)) => self.assign(a, c) && self.assign(b, d),
             (Type::Type(_), Type::Type(_)) => true,
             (a, b) => a == b,
@@ -136,7 +136,7 @@ fn map_open(found: &Type, replace: &mut dyn FnMut(u32) -> Type) -> Type {
     let mut inner = |part: &Arc<Type>| Arc::new(map_open(part, replace));
     match found {
         Type::Param(id) => replace(*id),
-        Type::List(item) => Type::List(inner(item)),
+        Type::List(item, semantics) => Type::List(inner(item), semantics.clone()),
         Type::Optional(item) => Type::Optional(inner(item)),
         Type::Type(item) => Type::Type(inner(item)),
         Type::Map(key, value) => Type::Map(inner(key), inner(value)),
@@ -154,7 +154,9 @@ fn is_equal_or_less_specific(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (a, _) if is_open(a) => true,
         (_, b) if is_open(b) => false,
-        (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => is_equal_or_less_specific(a, b),
+        (Type::List(a, _), Type::List(b, _)) | (Type::Optional(a), Type::Optional(b)) => {
+            is_equal_or_less_specific(a, b)
+        }
         (Type::Map(a, b), Type::Map(c, d)) => is_equal_or_less_specific(a, c) && is_equal_or_less_specific(b, d),
         (a, b) => a == b,
     }

@@ -123,7 +123,7 @@ impl Coster<'_> {
     /// The cost of looking at all items of a list, or at a text.
     fn through_items(&self, list: &Operand) -> Estimate {
         let size = self.size_of(list);
-        let Type::List(item) = self.value_type(list.node) else {
+        let Type::List(item, _) = self.value_type(list.node) else {
             return size.scaled(TRAVERSAL);
         };
         let of_item = match **item {
@@ -141,7 +141,7 @@ impl Coster<'_> {
     fn joined_size(&self, list: &Operand, separator: Option<&Operand>) -> Estimate {
         let items = self.size_of(list);
         let mut size = match self.value_type(list.node) {
-            Type::List(_) => items.times(self.item_size(list)),
+            Type::List(..) => items.times(self.item_size(list)),
             _ => Estimate::NOTHING,
         };
         if let Some(separator) = separator {

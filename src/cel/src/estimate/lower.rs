@@ -266,7 +266,7 @@ impl<'e> Lowering<'_, 'e> {
 
 fn item_type(list: &Type) -> Type {
     match list {
-        Type::List(item) => Arc::unwrap_or_clone(Arc::clone(item)),
+        Type::List(item, _) => Arc::unwrap_or_clone(Arc::clone(item)),
         _ => Type::Dyn,
     }
 }

@@ -104,18 +104,18 @@ impl OverloadForm {
     pub(crate) fn of(function: &str, overload: &Overload) -> Self {
         let is_text = |at: usize| matches!(overload.arguments.get(at), Some(Type::String | Type::Bytes));
         let holds_text = |at: usize| match overload.arguments.get(at) {
-            Some(Type::List(item)) => matches!(**item, Type::String | Type::Bytes),
+            Some(Type::List(item, _)) => matches!(**item, Type::String | Type::Bytes),
             _ => false,
         };
         let first = overload.arguments.first();
-        let is_list = matches!(first, Some(Type::List(_)));
+        let is_list = matches!(first, Some(Type::List(..)));
         match function {
             "_?_:_" => Self::Conditional,
             "_==_" | "_!=_" => Self::Equality,
             "_+_" if is_text(0) => Self::AddText,
             "_+_" if is_list => Self::AddList,
             "_<_" | "_<=_" | "_>_" | "_>=_" if is_text(0) => Self::CompareText,
-            "@in" if matches!(overload.arguments.get(1), Some(Type::List(_))) => Self::InList,
+            "@in" if matches!(overload.arguments.get(1), Some(Type::List(..))) => Self::InList,
             "_[_]" if is_list => Self::IndexList,
             "_[_]" if matches!(first, Some(Type::Map(..))) => Self::IndexMap,
             "bytes" if first == Some(&Type::String) => Self::TextToBytes,

@@ -262,7 +262,7 @@ impl<'t> Coster<'t> {
     fn push_variables(&mut self, fold: &'t CostFold<'t>) {
         let entries = self.entries(fold.range);
         let is_list = entries.map_or_else(
-            || matches!(self.value_type(fold.range), Type::List(_)),
+            || matches!(self.value_type(fold.range), Type::List(..)),
             |entries| entries.is_list,
         );
         let key = entries.map(|entries| entries.key);

@@ -7,6 +7,7 @@ use trireme_machinery::time::Duration;
 use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload, operators};
 use crate::{
     meter::EvalError,
+    types::Type,
     value::{List, Value},
 };
 
@@ -102,10 +103,10 @@ fn sum<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionRes
             Some(total) => Some(add.run(&[total, item], context)?),
         };
     }
-    Ok(total.unwrap_or_else(|| match list {
-        List::Json(_, crate::types::Type::Double) => Value::Double(0.0),
-        List::Json(_, crate::types::Type::Uint) => Value::Uint(0),
-        List::Json(_, crate::types::Type::Duration) => Value::Duration(Duration::from_nanos(0)),
+    Ok(total.unwrap_or_else(|| match list.item_type() {
+        Type::Double => Value::Double(0.0),
+        Type::Uint => Value::Uint(0),
+        Type::Duration => Value::Duration(Duration::from_nanos(0)),
         _ => Value::Int(0),
     }))
 }

@@ -118,10 +118,7 @@ fn add<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionRes
             super::strings::bounded(a.len() + b.len())?;
             Ok(Value::Bytes([a.as_ref(), b.as_ref()].concat().into()))
         }
-        [Value::List(a), Value::List(b)] => {
-            context.meter.work(1)?;
-            Ok(Value::List(a.clone().joined(b.clone())))
-        }
+        [Value::List(a), Value::List(b)] => a.plus(b, context.meter).map(Value::List),
         [Value::Duration(a), Value::Duration(b)] => duration(a.nanos().checked_add(b.nanos())),
         [Value::Timestamp(time), Value::Duration(span)] | [Value::Duration(span), Value::Timestamp(time)] => {
             timestamp(nanos_of(*time) + i128::from(span.nanos()))
@@ -186,7 +183,16 @@ pub(super) fn is_in<'v>(
     list: &List<'v>,
     context: &mut CallContext<'v, '_>,
 ) -> Result<bool, EvalError> {
-    any_equals(item, list.iter(), context)
+    if !matches!(list, List::Json(..) | List::Merged(..)) {
+        return any_equals(item, list.iter(), context);
+    }
+    // Items of objects are what is compared, not what is compared with: they may be sets.
+    for other in list.iter() {
+        if other.equals(item, context.environment, context.meter)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// As [`is_in`], of values that are no list yet.

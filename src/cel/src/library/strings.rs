@@ -98,7 +98,7 @@ fn position<'v>(name: &str, args: &[Value<'v>], context: &mut CallContext<'v, '_
         [Value::List(list), item] => {
             let mut found = None;
             for (index, other) in list.iter().enumerate() {
-                if item.equals(&other, context.environment, context.meter)? {
+                if other.equals(item, context.environment, context.meter)? {
                     found = Some(index);
                     if !last {
                         break;

@@ -31,17 +31,7 @@ impl<'v> Value<'v> {
             (Self::Opaque(a), Self::Opaque(b)) => a.equals(b),
             (Self::Optional(None), Self::Optional(None)) => true,
             (Self::Optional(Some(a)), Self::Optional(Some(b))) => a.equals(b, environment, meter)?,
-            (Self::List(a), Self::List(b)) => {
-                if a.len() != b.len() {
-                    return Ok(false);
-                }
-                for (a, b) in a.iter().zip(b.iter()) {
-                    if !a.equals(&b, environment, meter)? {
-                        return Ok(false);
-                    }
-                }
-                true
-            }
+            (Self::List(a), Self::List(b)) => a.equals(b, environment, meter)?,
             (Self::Map(a), Self::Map(b)) => maps_are_equal(a, b, environment, meter)?,
             (a, b) => a.numeric_order(b) == Some(Ordering::Equal),
         })

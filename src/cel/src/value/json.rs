@@ -26,13 +26,7 @@ impl<'v> Value<'v> {
                 Type::String | Type::Dyn => Self::String(Text::Borrowed(text)),
                 _ => Self::of_text(text, kind),
             },
-            Json::Array(items) => {
-                let kind = match kind {
-                    Type::List(item) => item,
-                    _ => &Type::Dyn,
-                };
-                Self::List(List::Json(items, kind))
-            }
+            Json::Array(items) => Self::List(List::Json(items, kind)),
             Json::Object(fields) => Self::Map(Map::Json(fields, kind)),
         }
     }

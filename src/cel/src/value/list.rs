@@ -1,8 +1,9 @@
-//! Lists: views of JSON arrays, lists that were made, and two lists one after the other.
+//! Lists: views of JSON arrays, lists that were made, and two lists one after the other. Sets and maps: `list_types`.
 
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use trireme_machinery::schema::ListType;
 
 use super::Value;
 use crate::types::Type;
@@ -10,10 +11,12 @@ use crate::types::Type;
 /// A list. Joining two lists copies neither: what it costs does not depend on their lengths.
 #[derive(Debug, Clone)]
 pub enum List<'v> {
-    /// Items of an object, and their declared type.
+    /// Items of an object, and the declared type of the list.
     Json(&'v [Json], &'v Type),
     /// Items that were made.
     Items(Arc<Vec<Value<'v>>>),
+    /// Items of a set or map of a schema and what `+` merged into it.
+    Merged(Arc<Vec<Value<'v>>>, &'v ListType),
     /// One list after the other.
     Joined(Arc<(List<'v>, List<'v>, usize)>),
 }
@@ -23,7 +26,7 @@ impl<'v> List<'v> {
     pub fn len(&self) -> usize {
         match self {
             Self::Json(items, _) => items.len(),
-            Self::Items(items) => items.len(),
+            Self::Items(items) | Self::Merged(items, _) => items.len(),
             Self::Joined(joined) => joined.2,
         }
     }
@@ -38,13 +41,30 @@ impl<'v> List<'v> {
         let (mut list, mut index) = (self, index);
         loop {
             match list {
-                Self::Json(items, kind) => return items.get(index).map(|item| Value::of_json(item, kind)),
-                Self::Items(items) => return items.get(index).cloned(),
+                Self::Json(items, _) => return items.get(index).map(|item| Value::of_json(item, list.item_type())),
+                Self::Items(items) | Self::Merged(items, _) => return items.get(index).cloned(),
                 Self::Joined(joined) => match index.checked_sub(joined.0.len()) {
                     None => list = &joined.0,
                     Some(rest) => (list, index) = (&joined.1, rest),
                 },
             }
+        }
+    }
+
+    /// The declared type of the items, unknown if none is.
+    pub(crate) fn item_type(&self) -> &'v Type {
+        match self {
+            Self::Json(_, Type::List(item, _)) => item,
+            _ => &Type::Dyn,
+        }
+    }
+
+    /// The list type by which the list is compared and joined.
+    pub(super) fn list_type(&self) -> &'v ListType {
+        match self {
+            Self::Json(_, Type::List(_, semantics)) => semantics.list_type(),
+            Self::Merged(_, list_type) => list_type,
+            _ => &ListType::Atomic,
         }
     }
 
@@ -72,7 +92,7 @@ impl<'v> List<'v> {
 
     /// This list and then another.
     #[must_use]
-    pub(crate) fn joined(self, other: Self) -> Self {
+    pub(super) fn joined(self, other: Self) -> Self {
         match (self.len(), other.len()) {
             (0, _) => other,
             (_, 0) => self,

@@ -3,6 +3,7 @@
 mod compare;
 mod json;
 mod list;
+mod list_types;
 mod map;
 mod opaque;
 
@@ -128,7 +129,7 @@ impl<'v> Value<'v> {
             Self::Bytes(_) => Type::Bytes,
             Self::Duration(_) => Type::Duration,
             Self::Timestamp(_) => Type::Timestamp,
-            Self::List(_) => Type::List(any()),
+            Self::List(_) => Type::Dyn.list(),
             Self::Map(map) => map.name().map_or_else(|| Type::Map(any(), any()), Type::named),
             Self::Optional(_) => Type::Optional(any()),
             Self::Type(_) => Type::Type(any()),

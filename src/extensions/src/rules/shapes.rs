@@ -36,7 +36,7 @@ pub(super) fn shape_of(schema: &Structural, is_resource: bool, name: &str, table
             let item = shape_of(items, items.embedded, &format!("{name}.items"), table)?;
             Shape::List {
                 item: Box::new(item),
-                list_type: ListType::Atomic,
+                list_type: schema.list_type.clone().unwrap_or(ListType::Atomic),
             }
         }
         JsonType::Object => object_shape(schema, is_resource, name, table)?,
