@@ -108,7 +108,7 @@ impl Function {
 
     /// Tells functions whose calls on constants are constants.
     pub(crate) fn is_conversion(&self) -> bool {
-        const CONVERSIONS: [&str; 9] = [
+        const CONVERSIONS: [&str; 10] = [
             "bool",
             "bytes",
             "double",
@@ -117,6 +117,7 @@ impl Function {
             "int",
             "string",
             "timestamp",
+            "type",
             "uint",
         ];
         !self.is_member && CONVERSIONS.contains(&self.name)
