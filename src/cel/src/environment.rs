@@ -48,7 +48,7 @@ pub struct AdmissionVariables {
 const USER_INFO: &str = "kubernetes.UserInfo";
 const REQUEST: &str = "kubernetes.AdmissionRequest";
 const NAMESPACE: &str = "kubernetes.Namespace";
-const VARIABLES: &str = "kubernetes.variables";
+pub(crate) const VARIABLES: &str = "kubernetes.variables";
 const DEVICE: &str = "kubernetes.DRADevice";
 
 /// Types with fields, as `k8s.io/apiserver/pkg/admission/plugin/cel` builds them.

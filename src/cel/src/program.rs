@@ -152,6 +152,7 @@ fn checked_type(
     let output = checker.resolved(&output);
     let mut errors = std::mem::take(&mut checker.errors);
     if errors.is_empty() {
+        checker.check_formats();
         errors = std::mem::take(&mut checker.literal_errors);
     }
     if errors.is_empty() {

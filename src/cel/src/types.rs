@@ -152,6 +152,18 @@ impl Type {
         }
     }
 
+    /// The name of the type without its parameters (cel-go's `TypeName`).
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Any => "google.protobuf.Any".to_owned(),
+            Self::List(_) => "list".to_owned(),
+            Self::Map(..) => "map".to_owned(),
+            Self::Optional(_) => "optional_type".to_owned(),
+            Self::Type(_) => "type".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// The type as errors of the checker show it (cel-go's `FormatCELType`).
     pub(crate) fn in_errors(&self) -> String {
         match self {

@@ -1,6 +1,7 @@
 //! The type checker, after cel-go's `checker`: every part of an expression gets a type, open types become types by
 //! use, and a function's form is chosen by the types of its arguments.
 
+mod formats;
 mod macros;
 mod record;
 mod unify;
@@ -14,6 +15,7 @@ use crate::{
     syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
+use formats::FormatCall;
 use record::{CheckRecord, ChosenCall};
 use unify::most_general;
 
@@ -36,6 +38,10 @@ pub(crate) struct TypeChecker<'a> {
     pub(crate) literal_errors: Vec<(u32, String)>,
     /// The calls around this place whose arguments may be lists and maps of several types.
     mixed: usize,
+    /// The types of parts of such calls.
+    in_formats: HashMap<*const Expression, Type>,
+    /// The calls of `format` that are still to be checked.
+    formats: Vec<FormatCall>,
     /// The findings so far, if they are kept.
     record: Option<CheckRecord>,
     /// The function that the call checked last is resolved to, until that is noted.
@@ -54,6 +60,8 @@ impl<'a> TypeChecker<'a> {
             errors: Vec::new(),
             literal_errors: Vec::new(),
             mixed: 0,
+            in_formats: HashMap::new(),
+            formats: Vec::new(),
             record: None,
             chosen: None,
         }
@@ -158,12 +166,15 @@ impl<'a> TypeChecker<'a> {
             let arguments = call.args.iter().map(|argument| self.check(argument)).collect();
             return self.resolve(id, &name, overloads, arguments, false);
         }
-        let mut arguments = vec![self.check(target)];
         // As cel-go exempts it (`HomogeneousAggregateLiteralExemptFunctions`).
-        let is_exempt = usize::from(call.function == "format");
-        self.mixed += is_exempt;
+        let is_format = call.function == "format";
+        self.mixed += usize::from(is_format);
+        let mut arguments = vec![self.check(target)];
         arguments.extend(call.args.iter().map(|argument| self.check(argument)));
-        self.mixed -= is_exempt;
+        self.mixed -= usize::from(is_format);
+        if is_format {
+            self.note_format(id, call);
+        }
         match self.function(&call.function) {
             Some(overloads) => self.resolve(id, &call.function, overloads, arguments, true),
             None => self.undeclared(id, &call.function),

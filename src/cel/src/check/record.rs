@@ -38,6 +38,9 @@ impl TypeChecker<'_> {
     /// Notes the type of a part, and how a call was resolved.
     pub(super) fn note(&mut self, part: &Expression, found: &Type) {
         let chosen = self.chosen.take();
+        if self.mixed > 0 {
+            self.in_formats.insert(ptr::from_ref(part), found.clone());
+        }
         if let Some(record) = &mut self.record {
             record.types.insert(ptr::from_ref(part), found.clone());
             record.calls.extend(chosen.map(|chosen| (ptr::from_ref(part), chosen)));

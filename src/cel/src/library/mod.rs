@@ -28,6 +28,7 @@ use crate::{
 pub(crate) use cost::Cost;
 pub(crate) use regexes::compile as compile_pattern;
 pub(crate) use show::display;
+pub(crate) use strings::{FormatClause, FormatPiece, FormatPieces, no_argument};
 
 type FunctionResult<'v> = Result<Value<'v>, EvalError>;
 type Native = for<'v> fn(&[Value<'v>], &mut CallContext<'v, '_>) -> FunctionResult<'v>;

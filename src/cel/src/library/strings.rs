@@ -6,7 +6,11 @@ use crate::{
     value::Value,
 };
 
+mod clauses;
+mod floats;
 mod formatting;
+
+pub(crate) use clauses::{FormatClause, FormatPiece, FormatPieces, no_argument};
 
 pub(super) const TABLE: &[FunctionRow] = &[
     ("contains", MEMBER, Cost::Product, |args, _| {

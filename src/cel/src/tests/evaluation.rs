@@ -202,6 +202,11 @@ fn libraries_evaluate_as_in_kube_apiserver() {
 }
 
 #[test]
+fn format_strings_are_filled_as_in_kube_apiserver() {
+    check_rows("formats.txt");
+}
+
+#[test]
 fn objects_are_read_as_they_are() {
     check_rows("objects.txt");
 }

@@ -183,6 +183,56 @@ fn literals_are_what_they_are_taken_for() {
 }
 
 #[test]
+fn format_strings_fit_their_arguments() {
+    let strings = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps";
+    check(
+        &policy(),
+        &[
+            (
+                "'%d'.format(['x'])",
+                "ERROR: <input>:1:14: error during formatting: decimal clause can only be used on integers, was given string\n | '%d'.format(['x'])\n | .............^",
+            ),
+            (
+                "'%s'.format(['a','b'])",
+                "ERROR: <input>:1:12: too many arguments supplied to string.format (expected 1, got 2)\n | '%s'.format(['a','b'])\n | ...........^",
+            ),
+            (
+                "'%s %d'.format(['%d'.format(['x']), 'y'])",
+                "ERROR: <input>:1:30: error during formatting: decimal clause can only be used on integers, was given string\n | '%s %d'.format(['%d'.format(['x']), 'y'])\n | .............................^\nERROR: <input>:1:37: error during formatting: decimal clause can only be used on integers, was given string\n | '%s %d'.format(['%d'.format(['x']), 'y'])\n | ....................................^",
+            ),
+            (
+                "'%d'.format(['x', duration('x')])",
+                "ERROR: <input>:1:14: error during formatting: decimal clause can only be used on integers, was given string\n | '%d'.format(['x', duration('x')])\n | .............^\nERROR: <input>:1:28: invalid duration argument\n | '%d'.format(['x', duration('x')])\n | ...........................^",
+            ),
+            (
+                "'%s'.format([{'a': quantity('1Gi')}])",
+                &format!(
+                    "ERROR: <input>:1:28: error during formatting: {strings}, was given kubernetes.Quantity\n | '%s'.format([{{'a': quantity('1Gi')}}])\n | ...........................^"
+                ),
+            ),
+            (
+                "'%d'.format([x])",
+                "ERROR: <input>:1:14: undeclared reference to 'x' (in container '')\n | '%d'.format([x])\n | .............^",
+            ),
+            ("'%d'.format([object.spec.x])", "string"),
+        ],
+    );
+    check(
+        &Environment::claims(),
+        &[
+            (
+                "'%s'.format([claims.sub])",
+                &format!(
+                    "ERROR: <input>:1:20: error during formatting: {strings}, was given google.protobuf.Any\n | '%s'.format([claims.sub])\n | ...................^"
+                ),
+            ),
+            ("'%s'.format([string(claims.sub)])", "string"),
+            ("'%s'.format([claims])", "string"),
+        ],
+    );
+}
+
+#[test]
 fn a_place_has_its_own_variables() {
     let bare = Environment::admission(AdmissionVariables::default());
     let undeclared = |name: &str| {

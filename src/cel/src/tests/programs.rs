@@ -169,6 +169,22 @@ const METHODS: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
+    /// Whatever stands in a format string is formatted or is an error.
+    #[test]
+    fn every_format_string_ends(
+        format in "[%.0-9sdfebxXoqé]{0,12}",
+        values in proptest::collection::vec(proptest::sample::select(CALLS), 0..4),
+    ) {
+        let expression = format!("'{format}'.format(dyn([{}]))", values.join(", "));
+        let checked = format!("'{format}'.format([{}])", values.join(", "));
+        let objects = objects();
+        for expression in [expression, checked] {
+            if let Ok(program) = Program::new(policy(), &expression) {
+                let _ = program.evaluate(&activation(&objects), &mut Budget::new(10_000));
+            }
+        }
+    }
+
     /// Operators and functions on whatever values end in a value or an error, within the limit and one step.
     #[test]
     fn evaluations_end(
