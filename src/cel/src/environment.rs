@@ -24,6 +24,7 @@ pub struct Environment {
     objects: HashMap<String, ObjectType>,
     patch_types: bool,
     bindings: bool,
+    unescapes_keys: bool,
 }
 
 /// A type with fields.
@@ -126,6 +127,7 @@ impl Default for Environment {
             objects: HashMap::new(),
             patch_types: false,
             bindings: false,
+            unescapes_keys: false,
         }
     }
 }
@@ -184,6 +186,7 @@ impl Environment {
         let mut environment = Self::default();
         let claims = Type::Map(Arc::new(Type::String), Arc::new(Type::Any));
         environment.declare("claims", claims);
+        environment.unescapes_keys = true;
         environment
     }
 
@@ -193,6 +196,7 @@ impl Environment {
         let types: Vec<(&str, &str)> = ADMISSION_TYPES.iter().filter(of_users).copied().collect();
         let mut environment = Self::with_types(&types);
         environment.declare("user", Type::named(USER_INFO));
+        environment.unescapes_keys = true;
         environment
     }
 
@@ -296,6 +300,12 @@ impl Environment {
     /// Returns true if `cel.bind` is there.
     pub(crate) fn has_bindings(&self) -> bool {
         self.bindings
+    }
+
+    /// Returns true if keys of maps are escaped as names of fields are: `claims.kubernetes__dot__io`
+    /// (`unescapeMapper` of the OIDC authenticator).
+    pub(crate) fn unescapes_keys(&self) -> bool {
+        self.unescapes_keys
     }
 
     /// Returns true if functions for patches are there.

@@ -3,13 +3,16 @@
 use std::{sync::Arc, thread};
 
 use proptest::prelude::{ProptestConfig, prop_assert, proptest};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{
     PARTS,
     evaluation::{activation, objects, policy},
 };
-use crate::{Activation, Budget, Environment, EvalError, PER_CALL_LIMIT, Program, ProgramCache, RUNTIME_BUDGET, Type};
+use crate::{
+    Activation, AdmissionVariables, Budget, Environment, EvalError, PER_CALL_LIMIT, Program, ProgramCache,
+    RUNTIME_BUDGET, Type,
+};
 
 fn program(expression: &str) -> Program {
     Program::new(policy(), expression).unwrap_or_else(|error| panic!("{error}"))
@@ -165,6 +168,54 @@ const METHODS: &[&str] = &[
     ".?spec.?x",
     ".transformMap(k, v, v)",
 ];
+
+#[test]
+fn keys_of_claims_and_of_users_may_be_escaped() {
+    let claims = json!({
+        "sub": "ann",
+        "kubernetes.io": {"namespace": "default", "__odd__": "odd", "a__b": "kept"},
+        "list": [[{"x.y/z": 1}]],
+    });
+    let user = json!({"username": "ann", "extra": {"example.com/role": ["admin"]}});
+    let value = |environment: Environment, variable: &str, json: &Json, expression: &str| {
+        let program = Program::new(Arc::new(environment), expression).expect("it compiles");
+        let activation = Activation::new().with_json(variable, json);
+        let evaluated = program.evaluate(&activation, &mut Budget::new(RUNTIME_BUDGET));
+        evaluated
+            .result
+            .map(|value| value.to_json())
+            .map_err(|error| error.to_string())
+    };
+    for (expression, expected) in [
+        ("'sa:' + claims.kubernetes__dot__io.namespace", Ok(json!("sa:default"))),
+        ("claims['kubernetes.io'].namespace", Ok(json!("default"))),
+        ("claims['kubernetes__dot__io']['namespace']", Ok(json!("default"))),
+        ("claims.list[0][0].x__dot__y__slash__z", Ok(json!(1))),
+        (
+            "has(claims.kubernetes__dot__io) && !has(claims.other__dot__io)",
+            Ok(json!(true)),
+        ),
+        (
+            "claims.?kubernetes__dot__io.namespace.orValue('')",
+            Ok(json!("default")),
+        ),
+        ("claims['kubernetes.io'].__odd__", Ok(json!("odd"))),
+        ("{'a.b': 1}.a__dot__b", Err("no such key: a__dot__b".to_owned())),
+    ] {
+        let got = value(Environment::claims(), "claims", &claims, expression);
+        assert_eq!(got, expected.map(Some), "{expression}");
+    }
+    let role = value(
+        Environment::user(),
+        "user",
+        &user,
+        "user.extra.example__dot__com__slash__role[0]",
+    );
+    assert_eq!(role, Ok(Some(json!("admin"))));
+    let policy = Environment::admission(AdmissionVariables::default());
+    let got = value(policy, "object", &claims, "object.kubernetes__dot__io");
+    assert_eq!(got, Err("no such key: kubernetes__dot__io".to_owned()));
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]

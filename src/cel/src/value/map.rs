@@ -184,9 +184,11 @@ fn json_field<'v>(
             Type::Map(_, value) => value,
             _ => &Type::Dyn,
         };
-        return fields.get(name).map(|found| Value::of_json(found, kind));
+        let unescaped = unescape_field(name).filter(|_| environment.unescapes_keys());
+        let found = fields.get(unescaped.as_deref().unwrap_or(name));
+        return found.map(|found| Value::of_json(found, kind));
     };
-    // Only the fields of a type have names that were escaped; keys are what they are.
+    // The fields of a type have names that were escaped; keys mostly are what they are.
     let found = fields.get(&*unescape_field(name)?)?;
     let is_absent = found.is_null() && environment.null_is_absent(object);
     (!is_absent).then(|| Value::of_json(found, environment.field_type(object, name)))
