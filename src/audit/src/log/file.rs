@@ -4,8 +4,10 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
+    mem,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -30,6 +32,10 @@ pub(super) struct RotatingFile {
     bytes: u64,
     max_bytes: u64,
     keep: Keep,
+    /// True until old files were tidied up for the first time.
+    is_untidy: bool,
+    /// Held while old files are tidied up, so that none is compressed twice.
+    tidying: Arc<Mutex<()>>,
     clock: Clock,
 }
 
@@ -64,12 +70,18 @@ impl RotatingFile {
                     .then(|| DAY.saturating_mul(u32::try_from(settings.max_age_days).unwrap_or(u32::MAX))),
                 compress: settings.compress,
             },
+            is_untidy: true,
+            tidying: Arc::default(),
             clock,
         })
     }
 
-    /// Appends lines with one write for as many as the file has room for; a fresh file begins with a whole line.
+    /// Appends lines with one write for as many as the file has room for; a fresh file begins with a whole line. Old files are
+    /// tidied up when the first lines are written, and at each rotation.
     pub(super) fn write(&mut self, lines: &AuditLines) -> io::Result<()> {
+        if mem::take(&mut self.is_untidy) {
+            self.tidy_up(self.clock.wall());
+        }
         let mut begin = 0;
         let mut end = 0;
         for line_end in lines.ends.iter().copied() {
@@ -95,14 +107,19 @@ impl RotatingFile {
         fs::rename(&self.path, backup_name(&self.path, now))?;
         self.file = append_to(&self.path)?;
         self.bytes = 0;
-        let (path, keep) = (self.path.clone(), self.keep.clone());
+        self.tidy_up(now);
+        Ok(())
+    }
+
+    fn tidy_up(&self, now: SystemTime) {
+        let (path, keep, tidying) = (self.path.clone(), self.keep.clone(), Arc::clone(&self.tidying));
         // Compressing takes seconds, and the requests of this moment wait for their lines.
         drop(tokio::task::spawn_blocking(move || {
+            let _turn = tidying.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = tidy(&path, &keep, now) {
                 tracing::warn!(%error, path = %path.display(), "old audit logs could not be tidied up");
             }
         }));
-        Ok(())
     }
 }
 
@@ -286,8 +303,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_file_that_is_there_is_continued() {
+    #[tokio::test]
+    async fn a_file_that_is_there_is_continued() {
         let folder = TempDir::new().expect("a folder");
         for _ in 0..2 {
             let mut file = RotatingFile::open(&settings(&folder), ManualClock::new().into()).expect("it opens");
@@ -295,6 +312,27 @@ mod tests {
         }
         let text = fs::read_to_string(folder.path().join("new/audit.log")).expect("it is there");
         assert_eq!(text, "line\nline\n");
+    }
+
+    #[tokio::test]
+    async fn old_files_are_tidied_up_when_a_server_writes_first() {
+        let folder = TempDir::new().expect("a folder");
+        let mut settings = settings(&folder);
+        settings.max_age_days = 2;
+        settings.compress = true;
+        fs::create_dir(folder.path().join("new")).expect("it is made");
+        let now = SystemTime::UNIX_EPOCH + DAY * 100;
+        for age in [1, 3] {
+            fs::write(backup_name(&settings.path, now - DAY * age), "old").expect("it is written");
+        }
+        let clock = ManualClock::new();
+        clock.set_wall(now);
+        let mut file = RotatingFile::open(&settings, clock.into()).expect("it opens");
+        file.write(&lines(&[b"line\n"])).expect("it is written");
+        let tidied = ["audit-1970-04-10T00-00-00.000.log.gz", "audit.log"];
+        while names(&folder) != tidied {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]
