@@ -1,8 +1,8 @@
 //! Tokens of service accounts: signed claims, which are checked against the objects that they name at every use.
 //!
-//! Stricter than kube-apiserver: a token must say when it ends, whom it is for and by which key it is signed, its
-//! subject must be its service account, and the algorithm must be the one of the key. Tokens that Secrets keep (see
-//! `kept`) end with their Secret instead.
+//! Stricter than kube-apiserver: a token must say when it ends and whom it is for, its subject must be its service
+//! account, and the algorithm must be the one of the key. Tokens that Secrets keep (see `kept`) end with their Secret
+//! instead.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -235,23 +235,17 @@ impl ServiceAccountTokens {
         // What others have issued is for others to judge.
         let is_ours = |issuer: &String| issuer == kept::ISSUER || self.issuers.contains(issuer);
         let issuer = unproven_issuer(token).filter(is_ours).ok_or(TokenError::Unknown)?;
-        let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
-        let key = self.keys.iter().find(known);
-        let key = key.ok_or(TokenError::Bad("invalid signature, no keys found"))?;
-        let mut rules = Validation::new(key.algorithm);
-        rules.set_required_spec_claims(&["iss", "sub"]);
-        rules.set_issuer(&[issuer]);
-        // Times and audiences are judged at every use, and the library would ask another clock.
-        rules.validate_aud = false;
-        rules.validate_exp = false;
-        let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        let bad = |error: JwtError| match error.kind() {
-            ErrorKind::InvalidSignature => TokenError::Bad(BAD_SIGNATURE),
-            // Header and claims were read above.
-            ErrorKind::Base64(_) => undecodable_signature(token),
-            _ => TokenError::Bad(INVALID_CLAIMS),
-        };
-        Ok(decoded.map_err(bad)?.claims)
+        // A token that does not name its key may be signed by any.
+        let named = header.kid.as_deref().filter(|id| !id.is_empty());
+        let may_be = |key: &&PublicKey| key.algorithm == header.alg && named.is_none_or(|id| id == key.key_id);
+        let mut outcome = Err(TokenError::Bad("invalid signature, no keys found"));
+        for key in self.keys.iter().filter(may_be) {
+            outcome = signed_claims(token, key, &issuer);
+            if !matches!(outcome, Err(TokenError::Bad(BAD_SIGNATURE))) {
+                break;
+            }
+        }
+        outcome
     }
 
     /// Returns true if claims are good now.
@@ -428,6 +422,24 @@ fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
         ],
         ..UserInfo::default()
     }
+}
+
+/// The claims of a token of an issuer, if a key has signed it.
+fn signed_claims(token: &str, key: &PublicKey, issuer: &str) -> Result<Value, TokenError> {
+    let mut rules = Validation::new(key.algorithm);
+    rules.set_required_spec_claims(&["iss", "sub"]);
+    rules.set_issuer(&[issuer]);
+    // Times and audiences are judged at every use, and the library would ask another clock.
+    rules.validate_aud = false;
+    rules.validate_exp = false;
+    let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
+    let bad = |error: JwtError| match error.kind() {
+        ErrorKind::InvalidSignature => TokenError::Bad(BAD_SIGNATURE),
+        // Header and claims were read by the caller.
+        ErrorKind::Base64(_) => undecodable_signature(token),
+        _ => TokenError::Bad(INVALID_CLAIMS),
+    };
+    Ok(decoded.map_err(bad)?.claims)
 }
 
 /// The error for a signature in base64 that is not decoded here. Go decodes it if it is only longer than its bytes, as by a

@@ -216,6 +216,33 @@ fn only_believed_keys_and_our_issuer_count() {
 }
 
 #[test]
+fn a_token_without_a_key_id_may_be_signed_by_any_key() {
+    let mut fixture = Fixture::new();
+    let key = KeyPair::generate().expect("a key");
+    let (second, public) = TokenSigner::new(key.serialize_pem().as_bytes(), ISSUER).expect("a key");
+    fixture.tokens.believe(&public).expect("a public key");
+    let stranger = Fixture::new().signer;
+    let mut claims = fixture.claims(json!({}));
+    claims["iss"] = json!(ISSUER);
+    let token = |signer: &TokenSigner, key_id: Option<&str>| {
+        let header = Header {
+            kid: key_id.map(str::to_owned),
+            ..Header::new(signer.algorithm)
+        };
+        jsonwebtoken::encode(&header, &claims, &signer.key).expect("signed")
+    };
+    for signer in [&fixture.signer, &second] {
+        for key_id in [None, Some("")] {
+            fixture.knows(&token(signer, key_id)).expect("one of the keys fits");
+        }
+    }
+    let broken = "go-jose/go-jose: error in cryptographic primitive".to_owned();
+    assert_eq!(fixture.knows(&token(&stranger, None)), Err(broken));
+    let unsigned = "invalid signature, no keys found".to_owned();
+    assert_eq!(fixture.knows(&token(&second, Some("other"))), Err(unsigned));
+}
+
+#[test]
 fn a_token_is_good_for_its_audiences_only() {
     let fixture = Fixture::new();
     let token = fixture.claims(json!({ "aud": ["them", "us", "more"] }));
