@@ -19,6 +19,7 @@ mod json_path;
 mod names;
 mod object_schema;
 mod openapi;
+mod openapi_schema;
 mod openapi_v2;
 mod resource;
 mod rules;

@@ -18,8 +18,8 @@ pub(crate) fn to_structural_openapi_v2(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
-    for junctor in JUNCTORS {
-        fields.remove(junctor);
+    for dropped in JUNCTORS.into_iter().chain(["default"]) {
+        fields.remove(dropped);
     }
     let is_nullable = fields.remove("nullable") == Some(Value::Bool(true));
     if is_nullable || preserves {
@@ -64,7 +64,11 @@ fn require_no_nullable(fields: &mut Object) {
     }
 }
 
-fn map_mut<'a>(fields: &'a mut Object, name: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> + use<'a> {
+/// The schemas in a map of them, such as `properties`.
+pub(crate) fn map_mut<'a>(
+    fields: &'a mut Object,
+    name: &str,
+) -> impl Iterator<Item = (&'a String, &'a mut Value)> + use<'a> {
     let map = fields.get_mut(name).and_then(Value::as_object_mut);
     map.into_iter().flatten()
 }
@@ -88,12 +92,16 @@ mod tests {
                 "free": {"type": "object", PRESERVE: true, "properties": {"a": {"type": "string"}}},
                 "list": {"type": "array", "items": {"type": "object", "not": {"required": ["b"]}}},
                 "rest": {"type": "array", PRESERVE: true, "items": {"type": "string"}},
+                "size": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 0"}]},
+                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
             }}),
             &json!({"type": "object", "properties": {
                 "port": {"x-kubernetes-int-or-string": true},
                 "free": {PRESERVE: true},
                 "list": {"type": "array", "items": {"type": "object"}},
                 "rest": {PRESERVE: true},
+                "size": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]},
+                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
             }}),
         );
     }

@@ -21,11 +21,14 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-pub(crate) use self::v1beta1::V1Beta1;
 use self::{
     conditions::{Condition, is_true, set_condition},
     spec::{validate_names, validate_spec, versions},
     structural::{flag, parts, text},
+};
+pub(crate) use self::{
+    structural::{is_structural, says_int_or_string},
+    v1beta1::V1Beta1,
 };
 use crate::structural::{formats, metadata::MetadataType};
 

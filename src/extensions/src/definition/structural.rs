@@ -3,6 +3,8 @@
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 
+use crate::structural::JsonType;
+
 /// Where in a schema a part of it stands.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -193,6 +195,26 @@ fn is_int_or_string(any_of: Option<&Value>) -> bool {
         };
         list.len() == 2 && only(0, "integer") && only(1, "string")
     })
+}
+
+/// Reports whether the schema of an int-or-string says so itself, in one of the two forms that it may have.
+pub(crate) fn says_int_or_string(schema: &Value) -> bool {
+    is_int_or_string(schema.get("anyOf")) || first_all_of_is_int_or_string(schema)
+}
+
+/// Reports whether a schema is structural, with types that there are.
+pub(crate) fn is_structural(schema: &Value) -> bool {
+    if !has_known_types(schema) || !is_convertible(schema) {
+        return false;
+    }
+    let mut errors = ErrorList::new();
+    validate_structural(schema, &Path::new(""), &mut errors);
+    errors.is_empty()
+}
+
+fn has_known_types(schema: &Value) -> bool {
+    let name = text(schema, "type");
+    (name.is_empty() || JsonType::parse(name).is_some()) && parts(schema).all(has_known_types)
 }
 
 fn first_all_of_is_int_or_string(schema: &Value) -> bool {
