@@ -336,6 +336,15 @@ impl ResourceDefinition {
         }
     }
 
+    /// The OpenAPI name of the type of lists in a version: `com.example.v1.WidgetList`.
+    pub(crate) fn list_type_name(&self, version: &ServedVersion) -> String {
+        let package = version.type_name.strip_suffix(&*self.kind);
+        match package.filter(|package| package.ends_with('.')) {
+            Some(package) => format!("{package}{}", self.list_kind),
+            None => format!("{}List", version.type_name),
+        }
+    }
+
     /// The version that objects are stored in.
     ///
     /// # Panics

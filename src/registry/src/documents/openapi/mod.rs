@@ -15,5 +15,7 @@ mod rendered;
 mod resource_operations;
 mod schemas;
 mod shared_parameters;
+#[cfg(test)]
+mod tests;
 
 pub(super) use rendered::RenderedOpenApi;

@@ -58,14 +58,19 @@ pub(super) struct OpenApiOperation {
     pub(super) codes: &'static [&'static str],
 }
 
-/// The paths of all resources of a version.
+/// The paths of all resources of a version. What custom resources there are is not documented as an operation.
 pub(super) fn paths(resources: &[&VersionedResource], group: &str, version: &str) -> Vec<DocumentPath> {
-    let mut paths = vec![discovery_path(group, version)];
-    for resource in resources {
-        let served = resource.version();
-        if *served.group_version.group == *group && *served.group_version.version == *version {
-            resource_operations::add_paths(&resource.definition, served, &mut paths);
-        }
+    let is_own = |resource: &&&VersionedResource| {
+        let served = &resource.version().group_version;
+        *served.group == *group && *served.version == *version
+    };
+    let own: Vec<&&VersionedResource> = resources.iter().filter(is_own).collect();
+    let mut paths = Vec::new();
+    if !own.iter().any(|resource| resource.definition.is_custom) {
+        paths.push(discovery_path(group, version));
+    }
+    for resource in own {
+        resource_operations::add_paths(&resource.definition, resource.version(), &mut paths);
     }
     paths.sort_by(|a, b| a.path.cmp(&b.path));
     paths
@@ -93,12 +98,25 @@ pub(super) fn plain_path(path: &str, id: &str, tag: &str, description: &str, ans
 
 /// `rbacAuthorization` of `rbac.authorization.k8s.io`.
 pub(super) fn tag_of_group(group: &str) -> String {
-    let mut words = group
-        .trim_end_matches(".k8s.io")
-        .split(|letter: char| !letter.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
-    let first = words.next().unwrap_or("core").to_owned();
-    words.fold(first, |tag, word| tag + &capital(word))
+    match group {
+        "" => "core".to_owned(),
+        _ => valid_id(group.strip_suffix(".k8s.io").unwrap_or(group)),
+    }
+}
+
+/// A text without what cannot be part of the ID of an operation (`ToValidOperationID`): what comes after such a character has a
+/// capital letter.
+pub(super) fn valid_id(text: &str) -> String {
+    let mut id = String::new();
+    let mut capitalize = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if !letter.is_alphabetic() && letter != '_' && (at == 0 || !letter.is_numeric()) => capitalize = true,
+            _ if std::mem::take(&mut capitalize) => id.extend(letter.to_uppercase()),
+            _ => id.push(letter),
+        }
+    }
+    id
 }
 
 pub(super) fn capital(word: &str) -> String {
@@ -117,11 +135,12 @@ pub(super) fn root(group: &str, version: &str) -> String {
 }
 
 pub(super) fn tag(group: &str, version: &str) -> String {
-    format!("{}_{version}", tag_of_group(group))
+    format!("{}_{}", tag_of_group(group), valid_id(version))
 }
 
 fn discovery_path(group: &str, version: &str) -> DocumentPath {
-    let id = format!("get{}{}APIResources", capital(&tag_of_group(group)), capital(version));
+    let of = capital(&tag_of_group(group)) + &capital(&valid_id(version));
+    let id = format!("get{of}APIResources");
     let answer = Some(format!("{META}.APIResourceList"));
     plain_path(
         &root(group, version),

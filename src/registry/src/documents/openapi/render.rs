@@ -62,30 +62,38 @@ impl Sources {
 
 /// The OpenAPI 3 document of a subject. `resources` are those that it is about, and others that it names.
 pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &DocumentSubject<'_>) -> Value {
+    let is_custom = resources.iter().any(|resource| resource.definition.is_custom);
     let paths = subject.paths(resources);
     let mut kinds = schemas::kinds(resources);
-    if let DocumentSubject::Version(group, version) = subject
-        && !resources.iter().any(|resource| resource.definition.is_custom)
-    {
-        kinds.extend(schemas::of_group_version(group, version));
+    let mut roots = used_types(&paths);
+    match subject {
+        _ if is_custom => {
+            kinds.extend(schemas::of_client_scheme());
+            roots.push(format!("{META}.ObjectMeta"));
+        }
+        DocumentSubject::Version(group, version) => kinds.extend(schemas::of_group_version(group, version)),
+        DocumentSubject::Group(_) | DocumentSubject::Path(_) => {}
     }
-    let components: Object = schemas::reachable(|name| sources.component(name), used_types(&paths))
+    let types: Object = schemas::reachable(|name| sources.component(name), roots)
         .into_iter()
         .map(|(name, schema)| {
             let schema = schemas::v3(&name, Arc::unwrap_or_clone(schema), &kinds);
             (name, schema)
         })
         .collect();
-    let mut document = json!({
-        "openapi": "3.0.0",
-        "info": info(),
-        "paths": paths.iter().map(|path| (path.path.clone(), v3_path(path))).collect::<Object>(),
-        "components": {"securitySchemes": security()},
-    });
-    if !components.is_empty() {
-        document["components"]["schemas"] = components.into();
+    let mut components = Object::new();
+    if !is_custom {
+        components.insert("securitySchemes".to_owned(), security());
     }
-    document
+    if !types.is_empty() {
+        components.insert("schemas".to_owned(), types.into());
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": if is_custom { custom_info() } else { info() },
+        "paths": paths.iter().map(|path| (path.path.clone(), v3_path(path))).collect::<Object>(),
+        "components": components,
+    })
 }
 
 /// The OpenAPI 2 document of all subjects.
@@ -114,6 +122,11 @@ pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: 
 
 fn info() -> Value {
     json!({"title": "Kubernetes", "version": "1.36"})
+}
+
+/// The title of the documents of custom resources.
+fn custom_info() -> Value {
+    json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"})
 }
 
 fn security() -> Value {

@@ -237,7 +237,10 @@ impl Documents {
                 let path = if group.is_empty() {
                     format!("api/{version}")
                 } else {
-                    hashes.insert(format!("apis/{group}"), self.hash(group, None, &by_source));
+                    // A group of custom resources alone has no document.
+                    if entry.resources.iter().any(|resource| !resource.definition.is_custom) {
+                        hashes.insert(format!("apis/{group}"), self.hash(group, None, &by_source));
+                    }
                     format!("apis/{group}/{version}")
                 };
                 hashes.insert(path.clone(), self.hash(&path, Some(entry), &by_source));

@@ -2,7 +2,7 @@
 
 use super::{
     media_types,
-    operations::{DocumentPath, OpenApiOperation, capital, root, tag, tag_of_group},
+    operations::{DocumentPath, OpenApiOperation, capital, root, tag, tag_of_group, valid_id},
     parameters::{self, Parameter},
 };
 use crate::{
@@ -145,16 +145,16 @@ impl Operations<'_> {
     }
 
     fn list(&self, id: String, of_path: &[Parameter]) -> OpenApiOperation {
-        let verbs = if self.resource.verbs.contains(Verb::Watch) {
-            "list or watch"
-        } else {
-            "list"
+        let resource = self.resource;
+        let verbs = match resource.verbs.contains(Verb::Watch) && !resource.is_custom {
+            true => "list or watch",
+            false => "list",
         };
-        let text = format!("{verbs} objects of kind {}", self.resource.kind);
-        let mut list = self.operation("get", "list", &text, format!("{}List", self.version.type_name));
+        let text = format!("{verbs} objects of kind {}", resource.kind);
+        let mut list = self.operation("get", "list", &text, resource.list_type_name(self.version));
         list.id = id;
         list.parameters = [parameters::LIST, of_path, &[parameters::PRETTY]].concat();
-        list.produces = match self.resource.is_custom {
+        list.produces = match resource.is_custom {
             true => media_types::CUSTOM_STREAMS,
             false => media_types::STREAMS,
         };
@@ -233,10 +233,11 @@ impl Operations<'_> {
         if verbs.contains(Verb::Patch) {
             let patch = operation("patch", "patch", "partially update", parameters::PATCH);
             let mut patch = written(patch, format!("{META}.Patch"));
-            patch.consumes = match self.resource.is_custom {
-                true => media_types::CUSTOM_PATCHES,
-                false => media_types::PATCHES,
-            };
+            patch.consumes = media_types::PATCHES;
+            if self.resource.is_custom {
+                // That an apply creates an object is not documented of those.
+                (patch.consumes, patch.codes) = (media_types::CUSTOM_PATCHES, &["200"]);
+            }
             operations.push(patch);
         }
         operations
@@ -347,15 +348,18 @@ impl Operations<'_> {
     /// `readCoreV1NamespacedPodStatus`.
     fn id(&self, verb: &str, rest: &str) -> String {
         let group = capital(&tag_of_group(self.group()));
-        format!("{verb}{group}{}{rest}", capital(self.version_name()))
+        let version = capital(&valid_id(self.version_name()));
+        format!("{verb}{group}{version}{}", capital(&valid_id(rest)))
     }
 
+    /// The kind that the operations of a subresource are of: those of custom resources are all of the resource's own.
     fn kind_of(&self, subresource: &SubresourceDefinition) -> [String; 3] {
-        let version = subresource
-            .group_version
-            .as_ref()
-            .unwrap_or(&self.version.group_version);
-        [&*version.group, &*version.version, &*subresource.kind].map(str::to_owned)
+        let own = &self.version.group_version;
+        let (version, kind) = match &subresource.group_version {
+            _ if self.resource.is_custom => (own, &self.resource.kind),
+            other => (other.as_ref().unwrap_or(own), &subresource.kind),
+        };
+        [&*version.group, &*version.version, &**kind].map(str::to_owned)
     }
 }
 
@@ -364,6 +368,6 @@ fn article(kind: &str) -> String {
     if kind.ends_with('s') && !kind.ends_with("ss") {
         return kind.to_owned();
     }
-    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U']);
+    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']);
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }

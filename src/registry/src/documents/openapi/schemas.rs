@@ -12,6 +12,31 @@ use crate::documents::VersionedResource;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
+/// The groups with their versions in the scheme of client-go, in order, but for the core group.
+const CLIENT_SCHEME: [(&str, &[&str]); 21] = [
+    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("apps", &["v1", "v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1", "v1beta1"]),
+    ("autoscaling", &["v1", "v2"]),
+    ("batch", &["v1", "v1beta1"]),
+    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1", "v1beta1"]),
+    ("events.k8s.io", &["v1", "v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
+    ("internal.apiserver.k8s.io", &["v1alpha1"]),
+    ("networking.k8s.io", &["v1", "v1beta1"]),
+    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("policy", &["v1", "v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storagemigration.k8s.io", &["v1beta1"]),
+];
+
 /// Names of definitions and what `x-kubernetes-group-version-kind` says of them.
 pub(super) type Kinds = BTreeMap<String, Vec<Value>>;
 
@@ -26,7 +51,7 @@ pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
             vec![entry(group, name, &definition.kind)],
         );
         kinds.insert(
-            format!("{}List", version.type_name),
+            definition.list_type_name(version),
             vec![entry(group, name, &definition.list_kind)],
         );
         for subresource in definition.subresources_in(version) {
@@ -55,6 +80,18 @@ pub(super) fn of_group_version(group: &str, version: &str) -> Kinds {
     ["DeleteOptions", "WatchEvent"]
         .map(|kind| (format!("{META}.{kind}"), entries(kind)))
         .into()
+}
+
+/// The kinds that every group version has, as the documents of custom resources list them: those that clients in Go know,
+/// whatever is served.
+pub(super) fn of_client_scheme() -> Kinds {
+    let core = entry("", "v1", "DeleteOptions");
+    let others = CLIENT_SCHEME.iter().flat_map(|(group, versions)| {
+        let versions = versions.iter();
+        versions.map(|version| entry(group, version, "DeleteOptions"))
+    });
+    let all = std::iter::once(core).chain(others).collect();
+    Kinds::from([(format!("{META}.DeleteOptions"), all)])
 }
 
 fn entry(group: &str, version: &str, kind: &str) -> Value {
