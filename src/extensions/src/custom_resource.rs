@@ -16,7 +16,7 @@ use trireme_machinery::{
     names, schema,
 };
 use trireme_registry::{
-    ResetFields, Strategy, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
+    ResetFields, Strategy, Verb, Verbs, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
 };
 
 use crate::{
@@ -277,6 +277,14 @@ impl Strategy for CustomResource {
 
     fn wants_standard_finalizers(&self) -> bool {
         false
+    }
+
+    fn discovered_verbs(&self, served: Verbs) -> Verbs {
+        if !self.is_terminating {
+            return served;
+        }
+        let left = [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Watch];
+        left.into_iter().filter(|verb| served.contains(*verb)).collect()
     }
 
     fn refuse_creation(&self) -> Option<&'static str> {

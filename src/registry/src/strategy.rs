@@ -12,6 +12,7 @@ use trireme_machinery::{
 use crate::{
     request::{Subresource, WriteContext},
     subresource::SubresourceRole,
+    verb::Verbs,
 };
 
 /// The effect of a delete on an object without finalizers.
@@ -227,6 +228,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Reports whether a delete that removes the object answers with the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         false
+    }
+
+    /// The verbs that discovery shows of those that are served.
+    fn discovered_verbs(&self, served: Verbs) -> Verbs {
+        served
     }
 
     /// Reports whether OpenAPI describes that answer as the object.

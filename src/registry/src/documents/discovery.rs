@@ -2,6 +2,8 @@
 //! tests of kubectl do.
 
 mod forms;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, OnceLock};
 
@@ -168,15 +170,21 @@ fn rows(resource: &VersionedResource) -> impl Iterator<Item = ApiResource<'_>> {
         verbs: verbs(definition),
         short_names: texts(&definition.short_names),
         categories: texts(&definition.categories),
-        storage_version_hash: (!definition.storage_prefix.is_empty()).then(hash),
+        storage_version_hash: has_storage_version_hash(definition).then(hash),
     };
     let subresources = definition.subresources_in(resource.version());
     std::iter::once(row).chain(subresources.map(|subresource| subresource_row(definition, subresource)))
 }
 
+/// Reports whether discovery shows a hash: of custom resources if their stored version is served.
+fn has_storage_version_hash(definition: &ResourceDefinition) -> bool {
+    let is_shown = !definition.is_custom || definition.stored().is_served;
+    is_shown && !definition.storage_prefix.is_empty()
+}
+
 /// The verbs of a resource; kube-apiserver has an order of its own for those of custom resources.
 fn verbs(definition: &ResourceDefinition) -> Vec<&'static str> {
-    let mut names = definition.verbs.names();
+    let mut names = definition.strategy.discovered_verbs(definition.verbs).names();
     if definition.is_custom {
         let place = |name: &str| CUSTOM_VERBS.iter().position(|verb| *verb == name);
         names.sort_by_key(|name| place(name));
@@ -211,9 +219,11 @@ fn aggregated_version(group_version: &GroupVersion, entry: &VersionEntry) -> Str
 fn aggregated_resource(resource: &VersionedResource) -> ResourceDiscovery<'_> {
     let definition = &*resource.definition;
     let subresources = definition.subresources_in(resource.version());
+    // Custom resources name their own group and version.
+    let own = definition.is_custom.then_some(&resource.version().group_version);
     ResourceDiscovery {
         resource: &definition.resource.resource,
-        response_kind: response_kind(&definition.kind, None),
+        response_kind: response_kind(&definition.kind, own),
         scope: if definition.namespaced { "Namespaced" } else { "Cluster" },
         singular_resource: &definition.singular,
         verbs: verbs(definition),
@@ -222,7 +232,7 @@ fn aggregated_resource(resource: &VersionedResource) -> ResourceDiscovery<'_> {
         subresources: subresources
             .map(|subresource| SubresourceDiscovery {
                 subresource: &subresource.name,
-                response_kind: response_kind(&subresource.kind, subresource.group_version.as_ref()),
+                response_kind: response_kind(&subresource.kind, subresource.group_version.as_ref().or(own)),
                 verbs: subresource.verbs.names(),
             })
             .collect(),
