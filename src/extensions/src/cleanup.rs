@@ -11,11 +11,17 @@ use trireme_registry::{DirectorHandle, OwnObjects, RegistryHandle, request::Subr
 
 use crate::definition::{
     CLEANUP_FINALIZER,
-    conditions::{Condition, set_condition},
+    conditions::{Condition, is_true, set_condition},
 };
 
 /// The delay before objects that are still there are looked at again: others are working on it.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Definitions whose objects would be stored where the server stores its own.
+const OVERLAPPING: [&str; 2] = [
+    "apiservices.apiregistration.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+];
 
 /// The duty. Its keys are names of definitions.
 pub struct DefinitionCleanup {
@@ -66,12 +72,7 @@ impl DefinitionCleanup {
             .map(str::to_owned)
             .collect();
         definition["metadata"]["finalizers"] = json!(left);
-        let completed = Condition {
-            kind: "Terminating",
-            is_true: false,
-            reason: "InstanceDeletionCompleted",
-            message: "removed all instances",
-        };
+        let completed = completed(&definition);
         set_condition(&mut definition, &completed, &now);
         definitions
             .replace_part(Subresource::Status, "", name, &definition)
@@ -80,7 +81,7 @@ impl DefinitionCleanup {
         Ok(ReconcileResult::done())
     }
 
-    /// The objects of a definition, if it has ever been served.
+    /// The objects of a definition, if it is served: never those of a resource of the server itself.
     fn objects_of(&self, definition: &Value) -> Option<OwnObjects> {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let resource = GroupResource {
@@ -90,8 +91,29 @@ impl DefinitionCleanup {
         let surface = self.director.surface();
         let registry = surface
             .registries()
-            .find(|registry| registry.info().resource == resource);
+            .find(|registry| registry.info().is_custom && registry.info().resource == resource);
         registry.map(|registry| OwnObjects::new(registry.clone(), "kube-apiserver"))
+    }
+}
+
+/// The condition of a definition whose objects are gone.
+fn completed(definition: &Value) -> Condition<'static> {
+    let name = definition.meta().name();
+    let (reason, message) = if OVERLAPPING.contains(&name) {
+        (
+            "OverlappingBuiltInResource",
+            "instances overlap with built-in resources in storage",
+        )
+    } else if is_true(definition, "Established") {
+        ("InstanceDeletionCompleted", "removed all instances")
+    } else {
+        ("NeverEstablished", "resource was never established")
+    };
+    Condition {
+        kind: "Terminating",
+        is_true: false,
+        reason,
+        message,
     }
 }
 
@@ -124,5 +146,22 @@ impl Controller for DefinitionCleanup {
         term: &'a LeaseTenure,
     ) -> BoxFuture<'a, Result<ReconcileResult<Arc<str>>, ApiError>> {
         Box::pin(self.clean(name, term))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_condition_tells_why_there_are_no_objects() {
+        let reason = |name: &str, established: &str| {
+            let conditions = json!([{"type": "Established", "status": established}]);
+            completed(&json!({"metadata": {"name": name}, "status": {"conditions": conditions}})).reason
+        };
+        assert_eq!(reason("ships.example.com", "True"), "InstanceDeletionCompleted");
+        assert_eq!(reason("ships.example.com", "False"), "NeverEstablished");
+        let own = "customresourcedefinitions.apiextensions.k8s.io";
+        assert_eq!(reason(own, "True"), "OverlappingBuiltInResource");
     }
 }
