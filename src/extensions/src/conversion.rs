@@ -40,6 +40,26 @@ struct ConversionWebhook {
     schemas: Vec<(GroupVersion, Arc<VersionSchema>)>,
 }
 
+/// The settings of connections to the webhook of a client config.
+fn client_tls(config: &Value) -> Result<Arc<ClientTls>, String> {
+    let trust = match config.get("caBundle").and_then(Value::as_str) {
+        None | Some("") => Trust::System,
+        Some(bundle) => Trust::Ca(STANDARD.decode(bundle).map_err(|error| error.to_string())?),
+    };
+    let options = TlsOptions {
+        trust,
+        ..TlsOptions::default()
+    };
+    ClientTls::new(&options).map_err(|error| error.to_string())
+}
+
+/// Reports whether the certificates that a definition's webhook is to be verified by cannot be read.
+pub(crate) fn has_invalid_ca_bundle(definition: &Value) -> bool {
+    let config = definition.pointer("/spec/conversion/webhook/clientConfig");
+    let config = config.filter(|config| config["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty()));
+    config.is_some_and(|config| client_tls(config).is_err())
+}
+
 impl ConverterSource for ConversionWebhooks {
     fn converter(
         &self,
@@ -51,14 +71,6 @@ impl ConverterSource for ConversionWebhooks {
             .ok_or("the conversion names no webhook")?;
         let config = webhook.get("clientConfig").unwrap_or(&Value::Null);
         let address = WebhookAddress::read(config)?;
-        let trust = match config.get("caBundle").and_then(Value::as_str) {
-            None | Some("") => Trust::System,
-            Some(bundle) => Trust::Ca(STANDARD.decode(bundle).map_err(|error| error.to_string())?),
-        };
-        let options = TlsOptions {
-            trust,
-            ..TlsOptions::default()
-        };
         let wanted = webhook.get("conversionReviewVersions").and_then(Value::as_array);
         let mut wanted = wanted.into_iter().flatten().filter_map(Value::as_str);
         let known = wanted.find_map(|version| REVIEW_VERSIONS.into_iter().find(|known| *known == version));
@@ -66,7 +78,7 @@ impl ConverterSource for ConversionWebhooks {
             client: self.client.clone(),
             services: self.services.clone(),
             address,
-            tls: ClientTls::new(&options).map_err(|error| error.to_string())?,
+            tls: client_tls(config)?,
             review_version: known.ok_or("the webhook knows no version of reviews that this server knows")?,
             schemas,
         }))
@@ -291,5 +303,19 @@ mod tests {
             let same = validate_kind(&original, &other, &to).and_then(|()| validate_converted(&original, &mut other));
             assert!(same.is_err(), "{pointer}");
         }
+    }
+
+    #[test]
+    fn a_bundle_without_certificates_is_invalid() {
+        let with = |bundle: Value| {
+            let config = json!({"url": "https://example.com", "caBundle": bundle});
+            json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}})
+        };
+        assert!(has_invalid_ca_bundle(&with(STANDARD.encode("no PEM").into())));
+        assert!(!has_invalid_ca_bundle(&with("".into())));
+        assert!(!has_invalid_ca_bundle(&with(Value::Null)));
+        assert!(!has_invalid_ca_bundle(
+            &json!({"spec": {"conversion": {"strategy": "None"}}})
+        ));
     }
 }

@@ -3,6 +3,9 @@
 //! A name that another definition of the group has is a conflict, and the definition goes without it. Once all names are
 //! accepted each replica serves the resource, and once all replicas do the definition is established.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -23,9 +26,10 @@ use trireme_registry::{
 
 use crate::{
     catalogue::Catalogue,
+    conversion::has_invalid_ca_bundle,
     definition::{
-        conditions::{Condition, is_true, set_condition},
-        set_approval_condition,
+        conditions::{Condition, aggregated, is_true, set_condition},
+        set_approval_condition, set_non_structural_condition,
     },
     installer::InstalledRevision,
 };
@@ -85,7 +89,9 @@ impl DefinitionNames {
         self.set_established(&mut definition, &verdict, item.revision, &before, &now)
             .await?;
         set_approval_condition(&mut definition, &now);
-        let waits = !is_true(&definition, "Established") && verdict.conflict.is_none();
+        set_non_structural_condition(&mut definition, &now);
+        let is_refused = verdict.conflict.is_some() || has_invalid_ca_bundle(&definition);
+        let waits = !is_true(&definition, "Established") && !is_refused;
         if definition == before {
             return Ok(if waits {
                 ReconcileResult::again_after(ASK_AGAIN)
@@ -122,6 +128,8 @@ impl DefinitionNames {
         }
         let (is_true, reason, message) = if verdict.conflict.is_some() {
             (false, "NotAccepted", "not all names are accepted")
+        } else if is_true(before, "NamesAccepted") && has_invalid_ca_bundle(before) {
+            (false, "InvalidCABundle", "The conversion webhook CABundle is invalid")
         } else if is_true(before, "NamesAccepted") && self.is_served_everywhere(revision).await? {
             (true, "InitialNamesAccepted", "the initial names have been accepted")
         } else {
@@ -153,34 +161,11 @@ impl DefinitionNames {
     /// Decides which of the wanted names a definition gets.
     fn judge(&self, name: &str, definition: &Value) -> NamesVerdict {
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
-        let (resources, kinds) = self.taken_names(group, name);
-        let none = Object::new();
-        let wanted = definition
-            .pointer("/spec/names")
-            .and_then(Value::as_object)
-            .unwrap_or(&none);
-        let accepted = definition
-            .pointer("/status/acceptedNames")
-            .and_then(Value::as_object)
-            .unwrap_or(&none);
-        let mut verdict = NamesVerdict {
-            accepted: accepted.clone(),
-            conflict: None,
-        };
-        verdict.judge_name("plural", "PluralConflict", wanted, &resources);
-        verdict.judge_name("singular", "SingularConflict", wanted, &resources);
-        verdict.judge_short_names(wanted, &resources);
-        verdict.judge_name("kind", "KindConflict", wanted, &kinds);
-        verdict.judge_name("listKind", "ListKindConflict", wanted, &kinds);
-        match wanted.get("categories") {
-            Some(categories) => verdict.accepted.insert("categories".into(), categories.clone()),
-            None => verdict.accepted.remove("categories"),
-        };
-        verdict
+        NamesVerdict::of(definition, self.taken_names(group, name))
     }
 
-    /// The names of resources and of kinds that the other definitions of a group have.
-    fn taken_names(&self, group: &str, name: &str) -> (HashSet<String>, HashSet<String>) {
+    /// The names that the other definitions of a group have.
+    fn taken_names(&self, group: &str, name: &str) -> TakenNames {
         let snapshot = self.view.load();
         let mut just_accepted = self.just_accepted.lock().unwrap_or_else(PoisonError::into_inner);
         just_accepted.retain(|name, (_, accepted)| {
@@ -195,16 +180,9 @@ impl DefinitionNames {
             .iter()
             .filter(|(key, (of, _))| of == group && &***key != name)
             .map(|(_, (_, accepted))| accepted);
-        let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
-        for accepted in seen.chain(fresh) {
-            let text = |field: &str| accepted.get(field).and_then(Value::as_str).map(str::to_owned);
-            resources.extend(text("plural").into_iter().chain(text("singular")));
-            resources.extend(texts(accepted.get("shortNames")));
-            kinds.extend(text("kind").into_iter().chain(text("listKind")));
-        }
-        resources.remove("");
-        kinds.remove("");
-        (resources, kinds)
+        let mut taken = TakenNames::default();
+        seen.chain(fresh).for_each(|accepted| taken.add(accepted));
+        taken
     }
 
     fn remember(&self, name: &Arc<str>, group: String, accepted: Object) {
@@ -237,6 +215,26 @@ fn texts(list: Option<&Value>) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// The names that the definitions of a group have.
+#[derive(Default)]
+struct TakenNames {
+    resources: HashSet<String>,
+    kinds: HashSet<String>,
+}
+
+impl TakenNames {
+    fn add(&mut self, accepted: &Object) {
+        let text = |field: &str| {
+            let text = accepted.get(field).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        self.resources
+            .extend(text("plural").into_iter().chain(text("singular")));
+        self.resources.extend(texts(accepted.get("shortNames")));
+        self.kinds.extend(text("kind").into_iter().chain(text("listKind")));
+    }
+}
+
 /// The names that a definition gets, and why not all that it wants.
 struct NamesVerdict {
     accepted: Object,
@@ -244,6 +242,28 @@ struct NamesVerdict {
 }
 
 impl NamesVerdict {
+    /// Judges what a definition wants, whose own names are taken too: what it has as one thing it cannot get as another.
+    fn of(definition: &Value, mut taken: TakenNames) -> Self {
+        let none = Object::new();
+        let names = |pointer: &str| definition.pointer(pointer).and_then(Value::as_object).unwrap_or(&none);
+        let (wanted, accepted) = (names("/spec/names"), names("/status/acceptedNames"));
+        taken.add(accepted);
+        let mut verdict = Self {
+            accepted: accepted.clone(),
+            conflict: None,
+        };
+        verdict.judge_name("plural", "PluralConflict", wanted, &taken.resources);
+        verdict.judge_name("singular", "SingularConflict", wanted, &taken.resources);
+        verdict.judge_short_names(wanted, &taken.resources);
+        verdict.judge_name("kind", "KindConflict", wanted, &taken.kinds);
+        verdict.judge_name("listKind", "ListKindConflict", wanted, &taken.kinds);
+        match wanted.get("categories") {
+            Some(categories) => verdict.accepted.insert("categories".into(), categories.clone()),
+            None => verdict.accepted.remove("categories"),
+        };
+        verdict
+    }
+
     fn judge_name(&mut self, field: &str, reason: &'static str, wanted: &Object, taken: &HashSet<String>) {
         let name = wanted.get(field).and_then(Value::as_str).unwrap_or_default();
         let before = self.accepted.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -263,11 +283,7 @@ impl NamesVerdict {
             .map(|name| in_use(name))
             .collect();
         if !conflicts.is_empty() {
-            let all = match conflicts.as_slice() {
-                [one] => one.clone(),
-                several => format!("[{}]", several.join(", ")),
-            };
-            self.conflict = Some(("ShortNamesConflict", all));
+            self.conflict = Some(("ShortNamesConflict", aggregated(conflicts)));
         } else if names.is_empty() {
             self.accepted.remove("shortNames");
         } else {

@@ -51,3 +51,25 @@ pub(crate) fn set_condition(definition: &mut Value, wanted: &Condition<'_>, now:
     }
     true
 }
+
+/// Takes a condition away.
+pub(crate) fn remove_condition(definition: &mut Value, kind: &str) {
+    let conditions = definition.pointer_mut("/status/conditions");
+    if let Some(conditions) = conditions.and_then(Value::as_array_mut) {
+        conditions.retain(|condition| condition["type"] != kind);
+    }
+}
+
+/// The messages of several errors in one, each once (`utilerrors.NewAggregate`).
+pub(crate) fn aggregated(messages: impl IntoIterator<Item = String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for message in messages {
+        if !distinct.contains(&message) {
+            distinct.push(message);
+        }
+    }
+    match distinct.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}

@@ -5,6 +5,7 @@ mod costs;
 mod defaults;
 mod field_paths;
 mod internals;
+mod non_structural;
 mod rules;
 mod schema;
 mod spec;
@@ -27,6 +28,7 @@ use self::{
     structural::{flag, parts, text},
 };
 pub(crate) use self::{
+    non_structural::set_non_structural_condition,
     structural::{is_structural, says_int_or_string},
     v1beta1::V1Beta1,
 };
