@@ -123,11 +123,21 @@ fn references(schema: &Value, found: &mut Vec<String>) {
             if let Some(Value::String(name)) = entries.get("$ref") {
                 found.push(name.clone());
             }
-            entries.values().for_each(|value| references(value, found));
+            for (name, value) in entries.iter().filter(|(name, _)| !is_data(name)) {
+                match value.as_object().filter(|_| name == "properties") {
+                    Some(properties) => properties.values().for_each(|schema| references(schema, found)),
+                    None => references(value, found),
+                }
+            }
         }
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
         _ => {}
     }
+}
+
+/// Reports whether a keyword of schemas has values of objects, in which a `$ref` is none.
+fn is_data(keyword: &str) -> bool {
+    matches!(keyword, "default" | "enum" | "example")
 }
 
 /// A component for OpenAPI 2.
@@ -143,7 +153,12 @@ fn qualify(schema: &mut Value, root: &str) {
             if let Some(Value::String(name)) = entries.get_mut("$ref") {
                 name.insert_str(0, root);
             }
-            entries.values_mut().for_each(|value| qualify(value, root));
+            for (name, value) in entries.iter_mut().filter(|(name, _)| !is_data(name)) {
+                match value.as_object_mut().filter(|_| name == "properties") {
+                    Some(properties) => properties.values_mut().for_each(|schema| qualify(schema, root)),
+                    None => qualify(value, root),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| qualify(item, root)),
         _ => {}

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde_json::{Value, json};
 use trireme_machinery::GroupVersion;
 
-use super::operations::{tag, valid_id};
+use super::{
+    operations::{tag, valid_id},
+    schemas,
+};
 use crate::{
     definition::{ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind},
     documents::Documents,
@@ -226,4 +229,22 @@ fn ids_are_made_of_letters_and_digits() {
     assert_eq!(tag("networking.k8s.io", "v1"), "networking_v1");
     assert_eq!(tag("a.k8s.io.k8s.io", "v1-x"), "aK8sIo_v1X");
     assert_eq!(tag("", "v1"), "core_v1");
+}
+
+#[test]
+fn references_within_data_are_none() {
+    let schema = json!({"type": "object", "properties": {
+        "default": {"$ref": "test.Other"},
+        "given": {"type": "object", "default": {"$ref": "x"}, "enum": [{"$ref": "x"}], "example": {"$ref": "x"}},
+    }});
+    let component = |name: &str| match name {
+        "test.Own" => Some(Arc::new(schema.clone())),
+        other => Some(Arc::new(json!({"title": other}))),
+    };
+    let found = schemas::reachable(component, ["test.Own".to_owned()]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["test.Other", "test.Own"]);
+    let shown = schemas::v2("test.Own", schema.clone(), &schemas::Kinds::new());
+    let mut wanted = schema.clone();
+    wanted["properties"]["default"] = json!({"$ref": "#/definitions/test.Other"});
+    assert_eq!(shown, wanted);
 }
