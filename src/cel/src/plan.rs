@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use regex::Regex;
+use trireme_machinery::go_regex::GoRegex;
 
 use crate::{
     check::{qualified_name, type_named},
@@ -66,8 +66,8 @@ pub(crate) struct CallNode {
     pub(crate) args: Vec<PlanNode>,
     /// The list of `in` is constant, which makes it free.
     pub(crate) is_free: bool,
-    /// The pattern of a function of regular expressions, if it is written out and is one.
-    pub(crate) pattern: Option<Regex>,
+    /// The pattern of a function of regular expressions, if it is written out.
+    pub(crate) pattern: Option<GoRegex>,
 }
 
 #[derive(Debug)]
@@ -325,7 +325,8 @@ fn function_node(name: &str, is_member: bool, args: Vec<PlanNode>) -> PlanResult
     }
     let pattern = match (name, args.as_slice()) {
         ("matches" | "find" | "findAll", [_, PlanNode::Constant(Value::String(pattern)), ..]) => {
-            library::compile_pattern(pattern.as_str()).ok()
+            let compiled = GoRegex::new(pattern.as_str());
+            Some(compiled.map_err(|error| format!("program instantiation failed: {error}"))?)
         }
         _ => None,
     };

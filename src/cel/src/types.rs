@@ -156,7 +156,7 @@ impl Type {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Any => "google.protobuf.Any".to_owned(),
-            Self::List(_) => "list".to_owned(),
+            Self::List(..) => "list".to_owned(),
             Self::Map(..) => "map".to_owned(),
             Self::Optional(_) => "optional_type".to_owned(),
             Self::Type(_) => "type".to_owned(),

@@ -2,11 +2,11 @@
 
 use actix_http::{HttpMessage as _, Request};
 use actix_web::http::header::{HeaderValue, ORIGIN};
-use regex::Regex;
+use trireme_machinery::go_regex::GoRegex;
 
 /// The origins whose pages may read answers.
 #[derive(Debug, Clone, Default)]
-pub struct AllowedOrigins(Vec<Regex>);
+pub struct AllowedOrigins(Vec<GoRegex>);
 
 impl AllowedOrigins {
     /// Compiles patterns, one of which must match an origin somewhere; `None` if one is no pattern or does not pin both ends of
@@ -15,7 +15,7 @@ impl AllowedOrigins {
         let pattern = |text: &str| {
             let pins_start = text.contains('^') || text.contains("//");
             let pins_end = text.contains('$') || text.contains(':');
-            Regex::new(text).ok().filter(|_| pins_start && pins_end)
+            GoRegex::new(text).ok().filter(|_| pins_start && pins_end)
         };
         patterns.into_iter().map(pattern).collect::<Option<_>>().map(Self)
     }
@@ -47,10 +47,11 @@ mod tests {
             "://ok.example:",
             "https://ok",
             "^.*$",
+            r"^https://[\w-.]+\.example$",
         ] {
             assert!(is_good(good), "{good}");
         }
-        for bad in ["example.com", "^https", "[", "", "ok$"] {
+        for bad in ["example.com", "^https", "[", "", "ok$", "(?x)^https://ok$"] {
             assert!(!is_good(bad), "{bad}");
         }
     }

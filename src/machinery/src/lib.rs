@@ -11,6 +11,7 @@ pub mod error;
 pub mod expiring_cache;
 pub mod features;
 pub mod field;
+pub mod go_regex;
 pub mod go_text;
 pub mod gvk;
 pub mod intstr;

@@ -8,10 +8,12 @@ mod unify;
 
 use std::{collections::HashMap, sync::Arc};
 
+use trireme_machinery::go_regex::GoRegex;
+
 use crate::{
     declarations::{self, Overload},
     environment::Environment,
-    library, plan,
+    plan,
     syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
@@ -197,7 +199,7 @@ impl<'a> TypeChecker<'a> {
             return;
         };
         if let Expr::Literal(Literal::String(text)) = &pattern.expr
-            && library::compile_pattern(text).is_err()
+            && GoRegex::new(text).is_err()
         {
             self.literal_errors
                 .push((pattern.offset, "invalid matches argument".to_owned()));

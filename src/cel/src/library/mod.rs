@@ -17,7 +17,7 @@ mod times;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use regex::Regex;
+use trireme_machinery::go_regex::GoRegex;
 
 use crate::{
     environment::Environment,
@@ -26,7 +26,6 @@ use crate::{
 };
 
 pub(crate) use cost::Cost;
-pub(crate) use regexes::compile as compile_pattern;
 pub(crate) use show::display;
 pub(crate) use strings::{FormatClause, FormatPiece, FormatPieces, no_argument};
 
@@ -38,7 +37,7 @@ pub(crate) struct CallContext<'v, 'm> {
     pub(crate) environment: &'v Environment,
     pub(crate) meter: &'m mut Meter,
     /// The pattern of a call that is written out, compiled.
-    pub(crate) pattern: Option<&'v Regex>,
+    pub(crate) pattern: Option<&'v GoRegex>,
 }
 
 /// A function. Its forms differ in the types of their arguments, which it looks at itself.

@@ -1,7 +1,10 @@
 //! Holds a schema to being structural (`structural.ValidateStructural`).
 
 use serde_json::Value;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_regex::GoRegex,
+};
 
 use crate::structural::JsonType;
 
@@ -252,28 +255,10 @@ fn validate_value_validation(
         validate_nested(nested, false, &path.child("not"), errors);
     }
     let pattern = text(schema, "pattern");
-    if let Err(error) = regex::Regex::new(pattern) {
-        let detail = format!(
-            "must be a valid regular expression, but isn't: {}",
-            go_error(pattern, &error)
-        );
+    if let Err(error) = GoRegex::new(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(Error::invalid_str(&path.child("pattern"), pattern, &detail));
     }
-}
-
-/// Go's words for the most frequent mistakes in a regular expression.
-fn go_error(pattern: &str, error: &regex::Error) -> String {
-    let text = error.to_string();
-    let unclosed_class = pattern.rfind('[').filter(|_| text.contains("unclosed character class"));
-    if let Some(at) = unclosed_class {
-        let rest = pattern.get(at..).unwrap_or_default();
-        return format!("error parsing regexp: missing closing ]: `{rest}`");
-    }
-    if text.contains("unclosed group") {
-        return format!("error parsing regexp: missing closing ): `{pattern}`");
-    }
-    let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    format!("error parsing regexp: {last}")
 }
 
 fn validate_nested(nested: &Value, skip_any_of: bool, path: &Path<'_>, errors: &mut ErrorList) {

@@ -57,6 +57,34 @@ fn schemas_are_structural() {
 }
 
 #[test]
+fn patterns_are_those_of_go() {
+    let pattern = |pattern: &str| errors(&json!({"type": "string", "pattern": pattern}));
+    for good in [
+        r"^[\w-.]+@([\w-]+\.)+[\w-]{2,4}$",
+        r"^[^[\]]+$",
+        "^{.*}$",
+        "a{,2}",
+        "[a&&b]",
+    ] {
+        assert_eq!(pattern(good), Vec::<String>::new(), "{good}");
+    }
+    for (bad, shown, error) in [
+        ("[a", "[a", "missing closing ]: `[a`"),
+        ("a(b", "a(b", "missing closing ): `a(b`"),
+        ("x{1,2000}", "x{1,2000}", "invalid repeat count: `{1,2000}`"),
+        ("x**", "x**", "invalid nested repetition operator: `**`"),
+        (r"(?x)a\<", r"(?x)a\\<", "invalid or unsupported Perl syntax: `(?x`"),
+        (r"a\Z", r"a\\Z", r"invalid escape sequence: `\Z`"),
+        ("(?=a)", "(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+    ] {
+        let text = format!(
+            "f.pattern: Invalid value: \"{shown}\": must be a valid regular expression, but isn't: error parsing regexp: {error}"
+        );
+        assert_eq!(pattern(bad), [text]);
+    }
+}
+
+#[test]
 fn rules_are_compiled() {
     let rule = |rule: &str| json!({"type": "integer", "x-kubernetes-validations": [{"rule": rule}]});
     assert_eq!(errors(&rule("self >= 0 && self >= oldSelf")), Vec::<String>::new());

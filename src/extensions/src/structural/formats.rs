@@ -3,8 +3,7 @@
 use std::{net::IpAddr, sync::LazyLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use regex::Regex;
-use trireme_machinery::{names, time::Duration};
+use trireme_machinery::{go_regex::GoRegex, names, time::Duration};
 
 /// Formats of text by their names without hyphens.
 const TEXT: [&str; 26] = [
@@ -84,7 +83,7 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
 }
 
 /// Text matched by patterns alone.
-static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Vec<(&'static str, GoRegex)>> = LazyLock::new(|| {
     let patterns = [
         ("bsonobjectid", "^[0-9a-fA-F]{24}$"),
         (
@@ -118,16 +117,16 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
             r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$",
         ),
     ];
-    let compile = |pattern| Regex::new(pattern).expect("the patterns are well-formed");
+    let compile = |pattern| GoRegex::new(pattern).expect("the patterns are well-formed");
     patterns.map(|(name, pattern)| (name, compile(pattern))).into()
 });
 
-static EMAIL: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^[^@<>\s]+@[^@<>\s]+$").expect("the pattern is well-formed"));
+static EMAIL: LazyLock<GoRegex> =
+    LazyLock::new(|| GoRegex::new(r"^[^@<>\s]+@[^@<>\s]+$").expect("the pattern is well-formed"));
 
-static CREDIT_CARD: LazyLock<Regex> = LazyLock::new(|| {
+static CREDIT_CARD: LazyLock<GoRegex> = LazyLock::new(|| {
     let pattern = r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$";
-    Regex::new(pattern).expect("the pattern is well-formed")
+    GoRegex::new(pattern).expect("the pattern is well-formed")
 });
 
 /// RFC 3339; the letters may be small, and the zone may be left out, as `strfmt.ParseDateTime` allows.

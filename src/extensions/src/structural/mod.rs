@@ -20,9 +20,11 @@ pub(crate) mod values;
 
 use std::sync::OnceLock;
 
-use regex::Regex;
 use serde_json::Value;
-use trireme_machinery::schema::ListType;
+use trireme_machinery::{
+    go_regex::{GoRegex, RegexError},
+    schema::ListType,
+};
 
 /// A type of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +142,8 @@ pub(crate) struct ValueValidation {
 /// objects ever meet.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pub(crate) text: String,
-    compiled: OnceLock<Option<Regex>>,
+    text: String,
+    compiled: OnceLock<Result<GoRegex, RegexError>>,
 }
 
 impl Pattern {
@@ -152,10 +154,14 @@ impl Pattern {
         }
     }
 
-    /// Reports a match. What cannot be compiled matches nothing.
-    pub(crate) fn is_match(&self, value: &str) -> bool {
-        let compiled = self.compiled.get_or_init(|| Regex::new(&self.text).ok());
-        compiled.as_ref().is_some_and(|pattern| pattern.is_match(value))
+    /// What a value should match that does not (`validate.Pattern` in kube-openapi); `None` if it does. What cannot be compiled
+    /// matches nothing.
+    pub(crate) fn mismatch(&self, value: &str) -> Option<String> {
+        match self.compiled.get_or_init(|| GoRegex::new(&self.text)) {
+            Ok(pattern) if pattern.is_match(value) => None,
+            Ok(_) => Some(self.text.clone()),
+            Err(error) => Some(format!("{}, but pattern is invalid: {error}", self.text)),
+        }
     }
 }
 

@@ -177,6 +177,33 @@ fn sets_and_maps_have_each_item_once() {
 }
 
 #[test]
+fn patterns_are_read_as_in_go() {
+    for (pattern, good, bad) in [
+        (r"^[\w-.]+@([\w-]+\.)+[\w-]{2,4}$", "a-b@c.org", "é@c.org"),
+        (r"^[^[\]]+$", "a", "a]"),
+        ("^{.*}$", "{a}", "a"),
+        (r"^\w+$", "a_1", "é"),
+        (r"^\d+$", "12", "٣"),
+    ] {
+        let properties = json!({"a": {"type": "string", "pattern": pattern}});
+        assert_eq!(errors(&properties, &json!({"a": good}), None), Vec::<String>::new());
+        let error = format!("a: Invalid value: \"{bad}\": a in body should match '{pattern}'");
+        assert_eq!(errors(&properties, &json!({"a": bad}), None), [error]);
+    }
+    let invalid = errors(
+        &json!({"a": {"type": "string", "pattern": "(a"}}),
+        &json!({"a": "a"}),
+        None,
+    );
+    let error = "a: Invalid value: \"a\": a in body should match '(a, but pattern is invalid: error parsing regexp: missing \
+                 closing ): `(a`'";
+    assert_eq!(invalid, [error]);
+    let numbers = json!({"a": {"type": "string", "format": "ssn"}});
+    assert_eq!(errors(&numbers, &json!({"a": "123-45-6789"}), None).len(), 0);
+    assert_eq!(errors(&numbers, &json!({"a": "١٢٣-45-6789"}), None).len(), 1);
+}
+
+#[test]
 fn formats_and_bounds_are_upstreams() {
     let multiple = json!({"type": "number", "multipleOf": 0.5});
     let host = json!({"type": "string", "format": "hostname"});

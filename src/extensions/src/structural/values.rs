@@ -107,9 +107,9 @@ impl Validator<'_> {
         } else if let Some(least) = checks.min_length.filter(|least| characters < *least) {
             let text = Value::from(text);
             self.invalid(path, &text, &format!("should be at least {least} chars long"));
-        } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        } else if let Some(pattern) = checks.pattern.as_ref().and_then(|pattern| pattern.mismatch(text)) {
             let text = Value::from(text);
-            self.invalid(path, &text, &format!("should match '{}'", pattern.text));
+            self.invalid(path, &text, &format!("should match '{pattern}'"));
         }
         if !checks.format.is_empty() && !formats::is_valid(&checks.format, text) {
             self.type_error(path, &checks.format, text);
