@@ -6,7 +6,13 @@
 //! A definition is served as soon as its names are accepted, which is before anybody is told that it is established: the
 //! duty that says so waits for [`InstalledRevision`] of all replicas.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
@@ -156,8 +162,19 @@ impl Installer {
 
 /// Readiness: everything that was defined when the replica started is served.
 pub(crate) struct ServesAll {
-    pub(crate) view: View<Catalogue>,
-    pub(crate) installed: InstalledRevision,
+    view: View<Catalogue>,
+    installed: InstalledRevision,
+    was_ready: AtomicBool,
+}
+
+impl ServesAll {
+    pub(crate) fn new(view: View<Catalogue>, installed: InstalledRevision) -> Self {
+        Self {
+            view,
+            installed,
+            was_ready: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Readiness for ServesAll {
@@ -165,7 +182,13 @@ impl Readiness for ServesAll {
         "customresourcedefinitions"
     }
 
+    /// Once true it stays so. The first snapshots of the view can be of a state of the past, in which a definition was not there.
     fn is_ready(&self) -> bool {
-        self.view.is_ready() && self.installed.revision() >= 0
+        if self.was_ready.load(Ordering::Acquire) {
+            return true;
+        }
+        let is_ready = self.view.is_ready() && self.installed.revision() >= self.view.load().revision;
+        self.was_ready.fetch_or(is_ready, Ordering::AcqRel);
+        is_ready
     }
 }

@@ -150,10 +150,7 @@ impl Extensions {
 
     /// Says when all that was defined at the start is served.
     pub fn readiness(&self) -> Arc<dyn Readiness> {
-        Arc::new(ServesAll {
-            view: self.view.clone(),
-            installed: self.installed.clone(),
-        })
+        Arc::new(ServesAll::new(self.view.clone(), self.installed.clone()))
     }
 
     /// The duty that accepts names and establishes.

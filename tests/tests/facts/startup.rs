@@ -29,10 +29,6 @@ const OTHERWISE: &[(&str, &str)] = &[
     ),
     ("no signing key", "a key is made in the data directory"),
     (
-        "watch cache size of unknown form",
-        "the flag has no effect, which a warning says",
-    ),
-    (
         "proxy client certificate without key",
         "half a pair of files is an error, as it is for any other pair",
     ),
