@@ -3,6 +3,8 @@
 //! A quantity is `mantissa × 10^exponent`, never finer than a billionth. Where Kubernetes falls back to numbers of
 //! any length this one has 38 digits: sums saturate there, and longer texts are refused.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod parse;
 
 use std::{
@@ -138,11 +140,13 @@ impl Quantity {
             return self;
         };
         let sign = i128::from(self.signum());
-        let mantissa = match u32::try_from(dropped)
+        let divided = u32::try_from(dropped)
             .ok()
             .and_then(|digits| 10_i128.checked_pow(digits))
-        {
-            Some(divisor) => self.mantissa / divisor + if self.mantissa % divisor == 0 { 0 } else { sign },
+            .and_then(|divisor| Some((self.mantissa.checked_div(divisor)?, self.mantissa.checked_rem(divisor)?)));
+        let mantissa = match divided {
+            Some((quotient, 0)) => quotient,
+            Some((quotient, _)) => quotient.saturating_add(sign),
             None => sign,
         };
         let mut rounded = Self {
@@ -226,7 +230,7 @@ impl Sub for Quantity {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
-        self + -other
+        self.add(other.neg())
     }
 }
 
@@ -257,7 +261,7 @@ impl Ord for Quantity {
 /// Position of the first digit relative to the decimal point.
 fn magnitude(quantity: &Quantity) -> i64 {
     let digits = quantity.mantissa.unsigned_abs().checked_ilog10().unwrap_or(0);
-    i64::from(digits) + i64::from(quantity.exponent)
+    i64::from(digits).saturating_add(i64::from(quantity.exponent))
 }
 
 impl PartialOrd for Quantity {
@@ -300,10 +304,11 @@ impl Quantity {
     }
 
     fn fmt_decimal(&self, format: Format, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousands = self.exponent.div_euclid(3).saturating_mul(3);
         let shown = match format {
-            Format::DecimalExponent => self.exponent.div_euclid(3).saturating_mul(3),
+            Format::DecimalExponent => thousands,
             // Beyond exa there is no suffix; the number takes the zeroes.
-            _ => (self.exponent.div_euclid(3) * 3).min(18),
+            _ => thousands.min(18),
         };
         write!(f, "{}", self.mantissa)?;
         for _ in shown..self.exponent {

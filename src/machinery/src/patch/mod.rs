@@ -3,6 +3,8 @@
 //! The registry calls these with the object in the version that the request names, decodes the result against the
 //! schema and goes on as with an update.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod json_patch;
 mod merge;
 pub mod strategic;

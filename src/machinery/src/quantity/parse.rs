@@ -1,5 +1,7 @@
 //! Parsing of quantities.
 
+use std::ops::Neg;
+
 use super::{Format, NANO, Quantity, QuantityError};
 
 /// The digits that fit into 64 bits, of decimal quantities and of binary ones.
@@ -54,7 +56,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         Suffix::Exponent(exponent) => Quantity::new(magnitude, exponent.saturating_add(shift), Format::DecimalExponent),
         Suffix::Binary(power) => binary(magnitude, shift, power),
     };
-    Ok(if negative { -quantity } else { quantity })
+    Ok(if negative { quantity.neg() } else { quantity })
 }
 
 /// Returns true for a quantity that keeps the text that it was written as, as Kubernetes takes that for canonical without a look at
@@ -69,7 +71,7 @@ pub(super) fn is_kept_as_written(text: &str) -> bool {
         "" => "0",
         digits => digits,
     };
-    let digits = whole.len() + decimals.len();
+    let digits = whole.len().saturating_add(decimals.len());
     match Suffix::parse(suffix) {
         Ok(Suffix::Decimal(exponent) | Suffix::Exponent(exponent)) => {
             let scale = i32::try_from(decimals.len())
@@ -85,7 +87,7 @@ pub(super) fn is_kept_as_written(text: &str) -> bool {
             let value = whole.parse::<i64>().ok();
             let fits = value.and_then(|value| value.checked_mul(1_i64 << power)).is_some();
             // An estimate of the decimal digits that the power takes.
-            let digits_of_power = usize::try_from(power * 3 / 10).unwrap_or(usize::MAX);
+            let digits_of_power = usize::try_from(power.saturating_mul(3) / 10).unwrap_or(usize::MAX);
             decimals.is_empty()
                 && digits.saturating_add(digits_of_power) < MOST_DIGITS_OF_BINARY
                 && fits
@@ -103,15 +105,15 @@ fn split_digits(text: &str) -> (&str, &str) {
 fn number(whole: &str, decimals: &str) -> Result<(i128, i32), QuantityError> {
     let mut number = 0_i128;
     let mut zeroes = 0_u32;
-    for byte in whole.bytes().chain(decimals.bytes()) {
-        if byte == b'0' {
+    for digit in whole.chars().chain(decimals.chars()).filter_map(|c| c.to_digit(10)) {
+        if digit == 0 {
             zeroes = zeroes.saturating_add(u32::from(number != 0));
             continue;
         }
         number = 10_i128
-            .checked_pow(zeroes + 1)
+            .checked_pow(zeroes.saturating_add(1))
             .and_then(|shift| number.checked_mul(shift))
-            .and_then(|shifted| shifted.checked_add(i128::from(byte - b'0')))
+            .and_then(|shifted| shifted.checked_add(i128::from(digit)))
             .ok_or(QuantityError::Numeric)?;
         zeroes = 0;
     }

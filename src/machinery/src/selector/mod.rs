@@ -4,6 +4,8 @@
 //! Parse errors have the texts of `k8s.io/apimachinery/pkg/labels` and `…/fields`. A selector is parsed once a
 //! request and matched against many objects: matching allocates nothing.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod fields;
 mod labels;
 mod object_form;

@@ -37,6 +37,7 @@ struct Emitter {
 
 impl Emitter {
     fn map(&mut self, fields: &Object, indent: usize) {
+        let deeper = indent.saturating_add(STEP);
         let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
         sorted.sort_by(|(a, _), (b, _)| natural_order(a, b));
         for (key, value) in sorted {
@@ -48,7 +49,7 @@ impl Emitter {
                 self.node(value, indent, true);
             } else {
                 self.writer.block_indicator('?');
-                self.text(key, analysis, Some(indent + STEP));
+                self.text(key, analysis, Some(deeper));
                 self.writer.indent(indent);
                 self.writer.block_indicator(':');
                 self.node(value, indent, true);
@@ -66,11 +67,12 @@ impl Emitter {
 
     /// A value within a collection; lists in maps are not indented further.
     fn node(&mut self, value: &Value, indent: usize, in_map: bool) {
+        let deeper = indent.saturating_add(STEP);
         match value {
-            Value::Object(fields) if !fields.is_empty() => self.map(fields, indent + STEP),
+            Value::Object(fields) if !fields.is_empty() => self.map(fields, deeper),
             Value::Array(items) if !items.is_empty() && in_map => self.list(items, indent),
-            Value::Array(items) if !items.is_empty() => self.list(items, indent + STEP),
-            other => self.leaf(other, indent + STEP),
+            Value::Array(items) if !items.is_empty() => self.list(items, deeper),
+            other => self.leaf(other, deeper),
         }
     }
 
@@ -166,8 +168,8 @@ fn pieces(key: &str) -> impl Iterator<Item = ScalarPart<'_>> {
     let mut rest = key;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let after_digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-        let (run, after) = rest.split_at(rest.len() - after_digits.len());
+        let run_end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (run, after) = rest.split_at_checked(run_end)?;
         if run.is_empty() {
             rest = rest.get(first.len_utf8()..).unwrap_or_default();
             return Some(if first.is_alphabetic() {
@@ -181,7 +183,7 @@ fn pieces(key: &str) -> impl Iterator<Item = ScalarPart<'_>> {
         Some(ScalarPart::Number {
             significant_length: significant.len(),
             significant,
-            zeroes: run.len() - significant.len(),
+            zeroes: run.len().saturating_sub(significant.len()),
         })
     })
 }

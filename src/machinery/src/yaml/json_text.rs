@@ -38,27 +38,31 @@ fn is_special(c: char) -> bool {
 
 fn has_alike_escapes(mut rest: &[u8]) -> bool {
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
-        let (escape, length) = match rest.get(at + 1) {
-            Some(b'u') => (rest.get(at + 2..at + 6), 6),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => (Some(&b"0020"[..]), 2),
-            _ => (None, 2),
+        rest = match rest.get(at..) {
+            Some([_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..]) => after,
+            Some([_, b'u', a, b, c, d, after @ ..]) if is_printable_ascii([*a, *b, *c, *d]) => after,
+            _ => return false,
         };
-        let code = escape
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        if !code.is_some_and(|code| (0x20..0x7f).contains(&code)) {
-            return false;
-        }
-        rest = rest.get(at + length..).unwrap_or_default();
     }
     true
 }
 
+/// True if the hexadecimal digits of an escape stand for a character that both languages take as it is.
+fn is_printable_ascii(digits: [u8; 4]) -> bool {
+    std::str::from_utf8(&digits)
+        .ok()
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+        .is_some_and(|code| (0x20..0x7f).contains(&code))
+}
+
 fn has_alike_values(value: &Value, depth: usize) -> bool {
+    let inner_depth = depth.checked_sub(1);
     match value {
         Value::Number(number) => !number.is_f64(),
-        Value::Array(items) => depth > 0 && items.iter().all(|item| has_alike_values(item, depth - 1)),
-        Value::Object(fields) => depth > 0 && fields.values().all(|field| has_alike_values(field, depth - 1)),
+        Value::Array(items) => inner_depth.is_some_and(|depth| items.iter().all(|item| has_alike_values(item, depth))),
+        Value::Object(fields) => {
+            inner_depth.is_some_and(|depth| fields.values().all(|field| has_alike_values(field, depth)))
+        }
         Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }

@@ -188,7 +188,7 @@ impl Loader {
         let Some(anchored) = self.anchors.get(&anchor) else {
             return Err(malformed("anchor value contains itself"));
         };
-        if self.open.len() + anchored.depth > MAX_DEPTH {
+        if self.open.len().saturating_add(anchored.depth) > MAX_DEPTH {
             return Err(malformed(TOO_DEEP));
         }
         let bytes = anchored.bytes;
@@ -217,16 +217,17 @@ fn alias_node(value: Value, line: usize) -> LoadedNode {
 
 /// The number of bytes a value holds.
 fn measure(value: &Value) -> usize {
+    let own = std::mem::size_of::<Value>();
     let inner: usize = match value {
         Value::Array(items) => items.iter().map(measure).sum(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(key, value)| key.len() + std::mem::size_of::<Value>() + measure(value))
+            .map(|(key, value)| measure(value).saturating_add(own).saturating_add(key.len()))
             .sum(),
         Value::String(text) => text.len(),
         _ => 0,
     };
-    std::mem::size_of::<Value>() + inner
+    inner.saturating_add(own)
 }
 
 fn is_forbidden(c: char) -> bool {
@@ -406,6 +407,9 @@ fn scan_error(error: &ScanError) -> YamlError {
     let line = error.marker().line();
     match line {
         0 | 1 => malformed(problem),
-        line => malformed(format!("line {}: {problem}", if by_parser { line - 1 } else { line })),
+        line => {
+            let line = line.saturating_sub(usize::from(by_parser));
+            malformed(format!("line {line}: {problem}"))
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! what anchors and aliases copy is capped by [`MAX_ALIASED_BYTES`], so that a small document cannot become a large object.
 //! Tags other than YAML's own are refused.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 mod analysis;
 mod emit;
 mod json_text;

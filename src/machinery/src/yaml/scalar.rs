@@ -85,28 +85,24 @@ fn integer(text: &str) -> Option<Scalar> {
 
 /// A decimal fraction: `1.5`, `.5`, `1e3`.
 fn decimal(text: &str) -> Option<Scalar> {
-    let mut rest = text.trim_start_matches(['+', '-']);
-    if text.len() - rest.len() > 1 {
-        return None;
-    }
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut digits = |until_not: &str| {
-        let taken = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        rest = rest.get(taken..).unwrap_or_default();
-        let next = rest.strip_prefix(|c: char| until_not.contains(c));
-        let followed = next.is_some();
-        rest = next.unwrap_or(rest);
-        (taken, followed)
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let any = after.len() < rest.len();
+        let next = after.strip_prefix(|c: char| until_not.contains(c));
+        rest = next.unwrap_or(after);
+        (any, next.is_some())
     };
     let (whole, mut exponent) = digits("eE");
-    let mut fraction = 0;
+    let mut fraction = false;
     if !exponent {
-        let (none, point) = digits(".");
-        debug_assert_eq!(none, 0, "all digits were taken before");
+        let (any, point) = digits(".");
+        debug_assert!(!any, "all digits were taken before");
         if point {
             (fraction, exponent) = digits("eE");
         }
     }
-    if whole + fraction == 0 {
+    if !whole && !fraction {
         return None;
     }
     if exponent {

@@ -29,7 +29,7 @@ impl YamlWriter {
 
     fn put(&mut self, c: char) {
         self.out.push(c);
-        self.column += 1;
+        self.column = self.column.saturating_add(1);
     }
 
     fn line_break(&mut self) {

@@ -83,7 +83,7 @@ impl PatchedDocument {
     /// what can be decoded, since every walk over it relies on that.
     fn parent_for(&mut self, kind: &str, path: &str, value: &Value) -> Result<(&mut Value, String), PatchError> {
         let containers = path.split('/').skip(1).count();
-        if containers + json::depth(value) > json::MAX_DEPTH {
+        if containers.saturating_add(json::depth(value)) > json::MAX_DEPTH {
             return Err(failed(JsonError::TooDeep.to_string()));
         }
         self.parent(kind, path)
@@ -103,7 +103,7 @@ impl PatchedDocument {
             }
             Value::Array(items) if last == "-" => items.push(value),
             Value::Array(items) => {
-                let at = index(&last, items.len() + 1).ok_or_else(|| missing(kind, path))?;
+                let at = index(&last, items.len().saturating_add(1)).ok_or_else(|| missing(kind, path))?;
                 items.insert(at, value);
             }
             _ => return Err(missing(kind, path)),
@@ -157,14 +157,14 @@ impl PatchedDocument {
             None if parent.is_array() => return Err(missing("copy", from)),
             found => found.unwrap_or(&Value::Null),
         };
-        self.copied_containers += json::containers(value);
+        self.copied_containers = self.copied_containers.saturating_add(json::containers(value));
         if self.copied_containers > MAX_COPIED_CONTAINERS {
             return Err(failed(format!(
                 "unable to complete the copy, the accumulated number of copied objects and lists is {}, exceeding the limit {MAX_COPIED_CONTAINERS}",
                 self.copied_containers
             )));
         }
-        self.copied_bytes += json::encode(value).len();
+        self.copied_bytes = self.copied_bytes.saturating_add(json::encode(value).len());
         if self.copied_bytes > MAX_COPIED_BYTES {
             return Err(failed(format!(
                 "unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPIED_BYTES}",

@@ -1,7 +1,5 @@
 //! Finding the place that a path means.
 
-#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-
 use std::borrow::Cow;
 
 use serde_json::Value;

@@ -54,7 +54,7 @@ impl<'t> Merger<'t> {
             let merged = self.merge_objects(original, patch, item_shape, merge_key)?;
             (merged, patch_order, live_order)
         } else {
-            let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
+            let mut merged: Vec<Value> = Vec::with_capacity(original.len().saturating_add(patch.len()));
             for item in original.iter().chain(&patch) {
                 if !merged.contains(item) {
                     merged.push(item.clone());

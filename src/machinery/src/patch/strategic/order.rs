@@ -107,6 +107,7 @@ pub(super) fn arrange(
     patch_order: &[Value],
     live_order: &[Value],
 ) -> Result<Vec<Value>, PatchError> {
+    let mut out = Vec::with_capacity(items.len());
     let mut named = Vec::new();
     let mut others = Vec::new();
     for item in items {
@@ -119,7 +120,6 @@ pub(super) fn arrange(
     }
     named.sort_by_key(|(at, _, _)| *at);
     others.sort_by_key(|(at, _)| *at);
-    let mut out = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for (_, named_at, item) in named {
         let goes_first =
