@@ -4,6 +4,8 @@
 //! the reference's: numbers and selectors are decoded first, then the options are held against each other
 //! (`ValidateListOptions`), then against the resource, and the resource version is read last.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::time::Duration;
 
 use trireme_machinery::{

@@ -3,6 +3,8 @@
 //! Every object that comes from the store or goes to it passes here, so each field says which parts of the object it
 //! looks at: a decoder builds a tree of those parts and skips over all else without allocating.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
 
 use serde::{
@@ -104,8 +106,9 @@ impl PathTree {
             Some(place) if self.0.get(place).is_some_and(|(_, below)| below.0.is_empty()) => return,
             Some(place) => place,
             None => {
+                let place = self.0.len();
                 self.0.push((first.into(), Self::default()));
-                self.0.len() - 1
+                place
             }
         };
         let Some((_, below)) = self.0.get_mut(place) else {

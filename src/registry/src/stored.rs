@@ -6,6 +6,8 @@
 //! unreadable one is a typed error, also if the decoder panics: the caller keeps the key as
 //! [unreadable](crate::unreadable), since one bad entry must not take a whole resource down.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{
     any::Any,
     panic::{self, AssertUnwindSafe},
@@ -285,7 +287,7 @@ fn canonical_body(info: &ResourceDefinition, value: &[u8], head: &Head<'_>) -> O
         .strip_prefix(head.kind.as_bytes())?;
     let rest = rest.strip_prefix(br#"","#)?;
     rest.strip_prefix(br#""metadata":{""#)?;
-    Some(value.len() - rest.len())
+    value.len().checked_sub(rest.len())
 }
 
 /// The watch line, the object within it, and where the object's `"metadata"` begins.
@@ -327,7 +329,7 @@ fn encode_anew(
         ),
     };
     let api_version = group_version.to_string();
-    let body = br#"{"apiVersion":"","kind":"","#.len() + api_version.len() + info.kind.len();
+    let body = format!(r#"{{"apiVersion":"{api_version}","kind":"{}","#, info.kind).len();
     let (line, bytes) = make_line(kind, &[&encode::object_at(&object, revision)]);
     Ok(((line, bytes, body), info.selectable.values(&object)))
 }

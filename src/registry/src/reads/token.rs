@@ -3,6 +3,8 @@
 //! A token comes from a client, so it is not to be trusted: `start` is relative to the collection that the request
 //! names and is refused if it could lead out of it.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use base64::{
     DecodeError, Engine as _,
     alphabet::URL_SAFE,
@@ -138,7 +140,7 @@ fn stays_below(start: &str) -> bool {
 fn illegal_base64(error: &DecodeError, len: usize) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => *at,
-        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => len - len % 4,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => len.saturating_sub(len % 4),
     };
     format!("illegal base64 data at input byte {at}")
 }

@@ -9,6 +9,8 @@
 //! A record names the version that it superseded, so compaction walks the log once and never scans
 //! the keys.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use bytes::Bytes;
 use redb::{ReadOnlyTable, ReadableTable, Table, TableDefinition};
 
@@ -61,7 +63,10 @@ impl<'a> StoredRecord<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let key_bytes = u32::try_from(self.key.len()).expect("the request limit is far below 4 GiB");
         let (previous, number) = self.previous.unwrap_or((0, 0));
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.key.len() + self.value.len());
+        let bytes = HEADER_BYTES
+            .saturating_add(self.key.len())
+            .saturating_add(self.value.len());
+        let mut out = Vec::with_capacity(bytes);
         out.push(if self.deleted { DELETE } else { PUT });
         out.extend_from_slice(&self.create_revision.to_le_bytes());
         out.extend_from_slice(&previous.to_le_bytes());
