@@ -15,6 +15,7 @@
 mod authorizer;
 mod cache;
 mod check;
+mod constants;
 mod declarations;
 mod environment;
 mod error;

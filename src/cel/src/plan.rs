@@ -1,21 +1,21 @@
 //! Plans: checked expressions with their names and functions looked up, so that evaluating one looks up nothing but
 //! fields.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use trireme_machinery::go_regex::GoRegex;
 
 use crate::{
     check::{qualified_name, type_named},
+    constants::{constant, fold_constant},
     environment::Environment,
-    library::{self, CallContext, Function},
-    meter::{Meter, PER_CALL_LIMIT},
+    library::{self, Function},
     syntax::ast::{
         CallExpression, Comprehension, Expr, Expression, FoldKind, ListExpression, Literal, Logical, MapEntry,
         StructExpression,
     },
     types::Type,
-    value::{Map, MapEntries, MapKey, Text, Value},
+    value::{Map, MapEntries, MapKey, Value},
 };
 
 /// A step of a plan.
@@ -107,12 +107,6 @@ pub(crate) fn plan(environment: &Environment, expression: &Expression) -> Result
         scopes: Vec::new(),
     };
     planner.node(expression)
-}
-
-/// Returns true if a conversion of a literal has a value.
-pub(crate) fn can_convert(function: &str, literal: &Literal) -> bool {
-    let function = library::find(function, false);
-    function.is_some_and(|function| fold_constant(function, &constant(literal)).is_some())
 }
 
 struct Planner<'e> {
@@ -339,32 +333,9 @@ fn function_node(name: &str, is_member: bool, args: Vec<PlanNode>) -> PlanResult
     })))
 }
 
-/// The value of a conversion of a constant; none if it fails, which is left to the evaluation.
-fn fold_constant(function: &Function, argument: &Value<'static>) -> Option<Value<'static>> {
-    static NOTHING: LazyLock<Environment> = LazyLock::new(Environment::default);
-    let mut context = CallContext {
-        environment: &NOTHING,
-        meter: &mut Meter::new(PER_CALL_LIMIT),
-        pattern: None,
-    };
-    function.run(std::slice::from_ref(argument), &mut context).ok()
-}
-
 fn as_constant(node: &PlanNode) -> Option<Value<'static>> {
     match node {
         PlanNode::Constant(value) => Some(value.clone()),
         _ => None,
-    }
-}
-
-fn constant(literal: &Literal) -> Value<'static> {
-    match literal {
-        Literal::Null => Value::Null,
-        Literal::Bool(value) => Value::Bool(*value),
-        Literal::Int(value) => Value::Int(*value),
-        Literal::Uint(value) => Value::Uint(*value),
-        Literal::Double(value) => Value::Double(*value),
-        Literal::String(text) => Value::String(Text::Shared(text.as_str().into())),
-        Literal::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
     }
 }

@@ -11,9 +11,9 @@ use std::{collections::HashMap, sync::Arc};
 use trireme_machinery::go_regex::GoRegex;
 
 use crate::{
+    constants::can_convert,
     declarations::{self, Overload},
     environment::Environment,
-    plan,
     syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
@@ -187,7 +187,7 @@ impl<'a> TypeChecker<'a> {
     fn check_literal(&mut self, call: &CallExpression) {
         let [argument] = call.args.as_slice() else { return };
         let Expr::Literal(literal) = &argument.expr else { return };
-        if matches!(call.function.as_str(), "duration" | "timestamp") && !plan::can_convert(&call.function, literal) {
+        if matches!(call.function.as_str(), "duration" | "timestamp") && !can_convert(&call.function, literal) {
             let text = format!("invalid {} argument", call.function);
             self.literal_errors.push((argument.offset, text));
         }

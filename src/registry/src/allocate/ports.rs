@@ -91,14 +91,14 @@ impl PortRange {
 
 /// The turns of the changes of one process: if all were made at once, each but the first would find that another was faster.
 #[derive(Default)]
-struct Turns {
+struct ChangeTurns {
     turn: tokio::sync::Mutex<()>,
     /// The number of changes that the store failed, and its last error. Who has waited for one of these gets the error too, lest
     /// each waits for the store in turn.
     failed: Mutex<(u64, Option<ApiError>)>,
 }
 
-impl Turns {
+impl ChangeTurns {
     fn failed(&self) -> (u64, Option<ApiError>) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -132,7 +132,7 @@ pub struct PortAllocator {
     key: Arc<str>,
     range: PortRange,
     fence: Option<WriteFence>,
-    turns: Arc<Turns>,
+    turns: Arc<ChangeTurns>,
     /// The ports that are held for a trial: those that were when it began, and what it has taken.
     tried: Option<Arc<Mutex<Option<Bitmap>>>>,
 }
