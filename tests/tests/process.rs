@@ -60,9 +60,9 @@ fn the_version_is_printed() {
 
 #[test]
 fn the_first_line_on_standard_output_says_how_to_use_the_server() {
-    let mut server = Server::start(StoreChoice::Embedded);
+    let server = Server::start(StoreChoice::Embedded);
     let expected = format!("export KUBECONFIG={}", server.kubeconfig().display());
-    let log = server.process().log_tail();
+    let log = server.log();
     assert!(
         log.lines().any(|line| line == expected),
         "{expected} is missing in: {log}"

@@ -43,7 +43,7 @@ pub use in_namespaces::{InEveryNamespace, PerNamespace};
 pub use keep::{Reconciler, SingleKey, SingleKeyController, keep};
 pub use kubernetes_endpoints::{AddressPresence, KubernetesEndpoints};
 pub use kubernetes_service::KubernetesService;
-pub use namespaces::NamespaceDeletion;
+pub use namespaces::{NamespaceDeletion, ServedDefinitions};
 pub use priority_classes::SystemPriorityClasses;
 pub use rbac::{BootstrapProgress, BootstrapRole, BootstrapRoles, RbacRegistries};
 pub use reservations::{RepairReservations, ReservationKey, Reservations};

@@ -12,17 +12,20 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
-use trireme_machinery::GroupResource;
+use trireme_duties::ServedDefinitions;
+use trireme_machinery::{ApiError, GroupResource, Reason};
 use trireme_registry::{AnnouncedDefinitions, DirectorHandle, Readiness, ResourceDefinition, Revision, View};
 
 use crate::catalogue::Catalogue;
 
 /// How often a replica says up to where it has installed definitions, when nothing changes.
-const RENEWAL: std::time::Duration = std::time::Duration::from_secs(5);
+const RENEWAL: Duration = Duration::from_secs(5);
 
 /// The revision up to which all definitions are served here. Cheap to clone.
 #[derive(Clone)]
@@ -190,5 +193,35 @@ impl Readiness for ServesAll {
         let is_ready = self.view.is_ready() && self.installed.revision() >= self.view.load().revision;
         self.was_ready.fetch_or(is_ready, Ordering::AcqRel);
         is_ready
+    }
+}
+
+/// How long it may take to serve what is defined in the store.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is defined in the store, and what is served of it here.
+pub(crate) struct ServedHere {
+    pub(crate) view: View<Catalogue>,
+    pub(crate) installed: InstalledRevision,
+    pub(crate) clock: Clock,
+}
+
+impl ServedDefinitions for ServedHere {
+    fn all_served(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async move {
+            let deadline = self.clock.now() + SERVED_WITHIN;
+            self.view.wait_for_now(deadline).await?;
+            // That of the newest definition: what has changed since in the store is something else.
+            let newest = self.view.load().revision;
+            let mut installed = self.installed.0.clone();
+            let is_served = installed.wait_for(|revision| *revision >= newest);
+            match self.clock.timeout_at(deadline, is_served).await {
+                Some(Ok(_)) => Ok(()),
+                _ => {
+                    let text = "not all CustomResourceDefinitions are served yet";
+                    Err(ApiError::new(Reason::ServerTimeout, text).with_retry_after(1))
+                }
+            }
+        })
     }
 }

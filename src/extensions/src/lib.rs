@@ -31,6 +31,7 @@ pub mod testing;
 use std::{collections::HashSet, sync::Arc};
 
 use trireme_actors::{ActorSystem, Clock};
+use trireme_duties::ServedDefinitions;
 use trireme_http::client::Client;
 use trireme_machinery::GroupVersion;
 use trireme_registry::{
@@ -43,7 +44,7 @@ use crate::{
     columns::Columns,
     conversion::ConversionWebhooks,
     definition::{Definitions, V1Beta1},
-    installer::{InstalledRevision, ServesAll},
+    installer::{InstalledRevision, ServedHere, ServesAll},
     resource::Builder,
     rules::RuleMeters,
     structural::metadata::MetadataType,
@@ -151,6 +152,15 @@ impl Extensions {
     /// Says when all that was defined at the start is served.
     pub fn readiness(&self) -> Arc<dyn Readiness> {
         Arc::new(ServesAll::new(self.view.clone(), self.installed.clone()))
+    }
+
+    /// Says when all that is defined now is served.
+    pub fn served_definitions(&self) -> Arc<dyn ServedDefinitions> {
+        Arc::new(ServedHere {
+            view: self.view.clone(),
+            installed: self.installed.clone(),
+            clock: self.clock.clone(),
+        })
     }
 
     /// The duty that accepts names and establishes.

@@ -180,7 +180,11 @@ impl Duties<'_> {
         let accounts = InEveryNamespace::new(namespaces()?, self.core("serviceaccounts")?, DefaultServiceAccount);
         let root_ca = RootCaConfigMap(self.root_ca.clone());
         let started = [
-            self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.served.director.clone())),
+            self.keep_if_asked(NamespaceDeletion::new(
+                namespaces()?,
+                self.served.director.clone(),
+                self.served.extensions.served_definitions(),
+            )),
             self.keep_if_asked(accounts),
             self.keep_if_asked(InEveryNamespace::new(namespaces()?, self.core("configmaps")?, root_ca)),
             self.keep_if_asked(GarbageCollector::new(

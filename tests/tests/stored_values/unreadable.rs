@@ -282,6 +282,15 @@ fn definition(group: &str, scope: &str) -> Value {
     })
 }
 
+/// Waits until the definition of `torn.example.com` is established: nothing more is written of it then.
+fn wait_until_established(server: &mut Server) {
+    until(server, "established", |client| {
+        let definition = client.get(&format!("{DEFINITIONS}/widgets.torn.example.com"));
+        let conditions = object_of(&definition.expect("an answer"))["status"]["conditions"].to_string();
+        conditions.contains("InitialNamesAccepted")
+    });
+}
+
 #[test]
 fn a_namespace_stays_while_a_definition_cannot_be_read() {
     let mut server = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
@@ -297,6 +306,7 @@ fn a_namespace_stays_while_a_definition_cannot_be_read() {
     let widget = json!({ "apiVersion": "torn.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
     make(&server.client(), widgets, &widget);
 
+    wait_until_established(&mut server);
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
     let stored = read_past(&server, key);
     put_past(&mut server, &[(key.to_owned(), b"\x00junk".to_vec())]);
@@ -335,12 +345,7 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
         exists(client, &torn) && exists(client, &gone)
     });
 
-    // Nothing more is written of a definition then.
-    until(&mut server, "established", |client| {
-        let definition = client.get(&format!("{DEFINITIONS}/widgets.torn.example.com"));
-        let conditions = object_of(&definition.expect("an answer"))["status"]["conditions"].to_string();
-        conditions.contains("InitialNamesAccepted")
-    });
+    wait_until_established(&mut server);
 
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.torn.example.com";
     let stored = read_past(&server, key);

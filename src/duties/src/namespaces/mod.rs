@@ -26,16 +26,27 @@ const FINALIZER: &str = "kubernetes";
 /// The delay before objects that are still there are looked at again: others are working on it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// The definitions of custom resources, as the room knows them that serves them.
+pub trait ServedDefinitions: Send + Sync + 'static {
+    /// Waits until everything that is defined in the store now is served here.
+    ///
+    /// # Errors
+    /// If that takes too long, or cannot be found out.
+    fn all_served(&self) -> BoxFuture<'_, Result<(), ApiError>>;
+}
+
 /// The duty. Its keys are namespaces.
 pub struct NamespaceDeletion {
+    definitions: Arc<dyn ServedDefinitions>,
     namespaces: OwnObjects,
     director: DirectorHandle,
 }
 
 impl NamespaceDeletion {
     /// Works on the namespaces' registry, and deletes from all that the director knows.
-    pub fn new(namespaces: RegistryHandle, director: DirectorHandle) -> Self {
+    pub fn new(namespaces: RegistryHandle, director: DirectorHandle, definitions: Arc<dyn ServedDefinitions>) -> Self {
         Self {
+            definitions,
             namespaces: OwnObjects::new(namespaces, MANAGER),
             director,
         }
@@ -54,8 +65,13 @@ impl NamespaceDeletion {
             namespace: name,
             deleted_at,
         };
+        // Objects of a resource that is not served would be left behind. In this order: a definition that can be read again while
+        // this goes on is served before the content is looked at, or counts as one that cannot be read.
+        let unreadable = self.unreadable_definitions();
+        let all_served = self.definitions.all_served().await;
         let mut findings = content.delete(self.namespaced(term)).await;
-        findings.failures.extend(self.unreadable_definitions());
+        findings.failures.extend(unreadable);
+        findings.failures.extend(all_served.err().map(|error| error.message));
         update_conditions(&namespaces, &namespace, &findings).await;
         if let Some(failure) = findings.failures.first() {
             return Err(ApiError::new(Reason::InternalError, failure.clone()));
