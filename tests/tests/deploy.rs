@@ -242,6 +242,10 @@ fn the_gate_does_not_skip_the_test_of_compose_without_a_reason() {
         gate.contains("COMPOSE_TEST=\"${COMPOSE_TEST:-required}\" make test"),
         "{gate}"
     );
+    assert!(
+        gate.contains("\nTRIREME_V=10 cargo test --workspace --locked --test reference"),
+        "{gate}"
+    );
 }
 
 #[test]
