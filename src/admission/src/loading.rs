@@ -6,7 +6,7 @@ use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{Attributes, View, ViewSnapshot};
 
-/// So long a write waits for webhooks and policies that are not loaded yet.
+/// The patience of a write with webhooks and policies that are not loaded yet.
 const LOADS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The newest snapshot, once the objects are loaded: before, nobody knows who is to be asked (`WaitForReady` of

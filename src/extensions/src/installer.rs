@@ -196,10 +196,10 @@ impl Readiness for ServesAll {
     }
 }
 
-/// How long it may take to serve what is defined in the store.
+/// The patience with definitions in the store that are not served here yet.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is defined in the store, and what is served of it here.
+/// The definitions in the store, held against those that are served here.
 pub(crate) struct ServedHere {
     pub(crate) view: View<Catalogue>,
     pub(crate) installed: InstalledRevision,

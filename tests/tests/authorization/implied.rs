@@ -65,7 +65,7 @@ fn who_may_update_and_not_create_creates_nothing_by_updating() {
     }
 }
 
-/// What the messages of a policy may say is read by who writes it.
+/// The author of a policy reads its messages, and these can show its parameters.
 #[test]
 fn a_policy_has_no_parameters_that_its_author_may_not_read() {
     let server = Server::start(StoreChoice::Embedded);

@@ -32,7 +32,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
     }),
 ];
 
-/// What `find` and `findAll` put before the error of a pattern.
+/// The words that `find` and `findAll` put before the error of a pattern.
 const ILLEGAL: &str = "Illegal regex: ";
 /// The most memory that a pattern takes that an evaluation compiles as it likes.
 const SMALL_PATTERN_BYTES: usize = 1024 * 1024;

@@ -69,7 +69,7 @@ fn internal_error(request: &Request, error: &str) -> HttpResponse {
 
 /// Lets an update or an apply create what it does not find, if its user may create it.
 pub(crate) struct CreationAuthorization {
-    /// Who decides.
+    /// Decides.
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// The update.
     pub(crate) info: RequestInfo,

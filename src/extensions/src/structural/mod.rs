@@ -154,8 +154,8 @@ impl Pattern {
         }
     }
 
-    /// What a value should match that does not (`validate.Pattern` in kube-openapi); `None` if it does. What cannot be compiled
-    /// matches nothing.
+    /// Returns the pattern that a value should match and does not (`validate.Pattern` in kube-openapi); `None` if it does. A pattern
+    /// that cannot be compiled matches nothing.
     pub(crate) fn mismatch(&self, value: &str) -> Option<String> {
         match self.compiled.get_or_init(|| GoRegex::new(&self.text)) {
             Ok(pattern) if pattern.is_match(value) => None,

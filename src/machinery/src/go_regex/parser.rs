@@ -67,7 +67,7 @@ impl RegexFlags {
     }
 }
 
-/// What can be repeated.
+/// The part of a pattern that a repetition after it repeats.
 #[derive(Debug, Clone, Copy)]
 struct RepetitionOperand {
     shape: NodeMeasure,
@@ -77,7 +77,7 @@ struct RepetitionOperand {
     is_repetition: bool,
 }
 
-/// What has been read of a group.
+/// The content of a group, as far as it has been read.
 #[derive(Debug)]
 struct GroupContent {
     branches: Joined,

@@ -38,7 +38,7 @@ pub(super) struct NodeMeasure {
     copies: u64,
 }
 
-/// How often a node is repeated; without a maximum, any number of times.
+/// The bounds of a repetition; without a maximum, any number of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repetition {
     pub(super) min: u32,
