@@ -26,6 +26,7 @@ pub mod policy_rule;
 pub mod protobuf;
 pub mod quantity;
 pub mod schema;
+pub mod scheme;
 pub mod selector;
 pub mod time;
 pub mod url;

@@ -11,10 +11,8 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use trireme_machinery::{Feature, Features};
+use trireme_machinery::{Feature, Features, scheme::Scheme};
 use trireme_registry::{OpenApiFragment, SchemaSource};
-
-use group_versions::Scheme;
 
 // One source of all built-in resources: sharing it is what makes them one API in the documents.
 static WITH_ENUMS: LazyLock<Arc<BuiltInSchemas>> = LazyLock::new(|| Arc::new(BuiltInSchemas::new(true)));

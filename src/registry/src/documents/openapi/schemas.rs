@@ -6,36 +6,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
-use trireme_machinery::Object;
+use trireme_machinery::{Object, scheme::Scheme};
 
 use crate::documents::VersionedResource;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-
-/// The groups with their versions in the scheme of client-go, in order, but for the core group.
-const CLIENT_SCHEME: [(&str, &[&str]); 21] = [
-    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("apps", &["v1", "v1beta1", "v1beta2"]),
-    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("authorization.k8s.io", &["v1", "v1beta1"]),
-    ("autoscaling", &["v1", "v2"]),
-    ("batch", &["v1", "v1beta1"]),
-    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("discovery.k8s.io", &["v1", "v1beta1"]),
-    ("events.k8s.io", &["v1", "v1beta1"]),
-    ("extensions", &["v1beta1"]),
-    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
-    ("internal.apiserver.k8s.io", &["v1alpha1"]),
-    ("networking.k8s.io", &["v1", "v1beta1"]),
-    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("policy", &["v1", "v1beta1"]),
-    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
-    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("storagemigration.k8s.io", &["v1beta1"]),
-];
 
 /// Names of definitions and what `x-kubernetes-group-version-kind` says of them.
 pub(super) type Kinds = BTreeMap<String, Vec<Value>>;
@@ -85,13 +60,9 @@ pub(super) fn of_group_version(group: &str, version: &str) -> Kinds {
 /// The kinds that every group version has, as the documents of custom resources list them: those that clients in Go know,
 /// whatever is served.
 pub(super) fn of_client_scheme() -> Kinds {
-    let core = entry("", "v1", "DeleteOptions");
-    let others = CLIENT_SCHEME.iter().flat_map(|(group, versions)| {
-        let versions = versions.iter();
-        versions.map(|version| entry(group, version, "DeleteOptions"))
-    });
-    let all = std::iter::once(core).chain(others).collect();
-    Kinds::from([(format!("{META}.DeleteOptions"), all)])
+    let all = Scheme::Clients.group_versions();
+    let all = all.map(|(group, version)| entry(group, version, "DeleteOptions"));
+    Kinds::from([(format!("{META}.DeleteOptions"), all.collect())])
 }
 
 fn entry(group: &str, version: &str, kind: &str) -> Value {
