@@ -18,6 +18,7 @@ use trireme_registry::{
 use crate::{
     object_lookup::ObjectLookup,
     permissions::{PermissionRequest, Permissions},
+    policies::is_of_policies,
 };
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -198,16 +199,9 @@ fn shown(user: &UserInfo) -> String {
 
 impl Admission for PolicyParameterAccess {
     fn handles(&self, request: &WriteRequest) -> bool {
-        &*request.resource.group == GROUP
+        is_of_policies(request)
             && request.subresource == Subresource::None
             && matches!(request.operation, Operation::Create | Operation::Update)
-            && matches!(
-                &*request.resource.resource,
-                "validatingadmissionpolicies"
-                    | "validatingadmissionpolicybindings"
-                    | "mutatingadmissionpolicies"
-                    | "mutatingadmissionpolicybindings"
-            )
     }
 
     fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {

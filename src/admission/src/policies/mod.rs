@@ -82,13 +82,17 @@ fn is_ignored(request: &WriteRequest) -> bool {
         ),
         _ => false,
     };
-    let is_policy = &*request.resource.group == "admissionregistration.k8s.io"
+    is_review || is_of_policies(request)
+}
+
+/// Reports whether a request is about admission policies or their bindings.
+pub(crate) fn is_of_policies(request: &WriteRequest) -> bool {
+    &*request.resource.group == "admissionregistration.k8s.io"
         && matches!(
             &*request.resource.resource,
             "validatingadmissionpolicies"
                 | "validatingadmissionpolicybindings"
                 | "mutatingadmissionpolicies"
                 | "mutatingadmissionpolicybindings"
-        );
-    is_review || is_policy
+        )
 }
