@@ -1,9 +1,10 @@
 //! Values that are written as text: each line is one. What is parsed prints as what parses to the same; quantities are
-//! held against an arithmetic of their own.
+//! held against an arithmetic of their own, patterns against what is known of them without matching.
 
 use serde_json::Value;
 use trireme_machinery::{
     GroupVersion,
+    go_regex::GoRegex,
     go_text::quote,
     intstr, json, names,
     quantity::Quantity,
@@ -28,7 +29,43 @@ pub fn check(data: &[u8]) {
         name(line);
         address(line);
         quoted(line);
+        pattern(line);
+        literal_pattern(line);
     }
+}
+
+/// The most memory for a pattern: more would be slow to compile.
+const PATTERN_BYTES: usize = 1 << 20;
+/// So short, a pattern without repetitions and classes of Unicode never needs that much.
+const SHORT_PATTERN: usize = 64;
+
+fn pattern(text: &str) {
+    match GoRegex::within(text, PATTERN_BYTES) {
+        Ok(pattern) => {
+            let found = pattern.find(text);
+            assert_eq!(found.is_some(), pattern.is_match(text), "{text}");
+            assert_eq!(found, pattern.find_all(text).next(), "{text}");
+        }
+        Err(error) if error.is_large() => {
+            let is_small = text.len() <= SHORT_PATTERN && !text.contains(['{', 'p', 'P']);
+            assert!(!is_small, "{text} is not written anew in a form that compiles");
+        }
+        Err(error) => assert!(
+            error.to_string().starts_with("error parsing regexp: "),
+            "{text}: {error}"
+        ),
+    }
+}
+
+/// Checks that a text between `\Q` and `\E` matches itself and nothing around it.
+fn literal_pattern(text: &str) {
+    if text.contains("\\E") || text.ends_with('\\') || text.len() > SHORT_PATTERN {
+        return;
+    }
+    let whole = format!("^\\Q{text}\\E$");
+    let pattern = GoRegex::within(&whole, PATTERN_BYTES).unwrap_or_else(|error| panic!("{whole}: {error}"));
+    assert!(pattern.is_match(text), "{whole}");
+    assert!(!pattern.is_match(&format!("{text}x")), "{whole}");
 }
 
 fn quantity(text: &str) -> Option<Quantity> {
