@@ -362,7 +362,6 @@ fn tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
     )))
 }
 
-/// Words an error as Go's library does: without context, and without the line if it is the first.
 /// The line, from 0, of a directive before the first document that asks for another version of YAML than 1.1: the parser takes
 /// any.
 fn other_version(text: &str) -> Option<usize> {
@@ -385,6 +384,7 @@ fn other_version(text: &str) -> Option<usize> {
     None
 }
 
+/// Words an error as Go's library does: without context, and without the line if it is the first.
 fn scan_error(error: &ScanError) -> YamlError {
     let info = error.info();
     let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {
