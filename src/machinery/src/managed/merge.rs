@@ -61,9 +61,13 @@ struct ListMerge<'v> {
 
 impl<'v> ListMerge<'v> {
     fn new(node: SchemaNode<'v>, atom: Atom<'_>, live: &'v [Value], applied: &'v [Value]) -> Self {
+        // An item that nothing names, as in a list that was atomic when it was stored, is like no other one and stays.
         let elements = |items: &'v [Value]| -> Vec<(PathElement, &'v Value)> {
-            let element = |item: &'v Value| Some((node.element(atom, item).ok()?, item));
-            items.iter().filter_map(element).collect()
+            let element = |(place, item): (i64, &'v Value)| {
+                let named = node.element(atom, item);
+                (named.unwrap_or(PathElement::Index(place)), item)
+            };
+            (0..).zip(items).map(element).collect()
         };
         let (live, applied) = (elements(live), elements(applied));
         let mut live_by_element: BTreeMap<PathElement, Option<&Value>> = BTreeMap::new();
@@ -163,6 +167,7 @@ fn remaining(node: SchemaNode<'_>, value: &Value, fields: &FieldSet) -> Option<V
             let mut kept = Vec::new();
             for item in items {
                 let Ok(element) = node.element(atom, item) else {
+                    kept.push(item.clone());
                     continue;
                 };
                 if fields.has_element(&element) {

@@ -231,6 +231,26 @@ fn conflicts_are_sorted_by_the_entries_of_their_managers() {
 }
 
 #[test]
+fn items_that_nothing_names_stay() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let live = json!({"tags": [null, "a", {"b": 1}, null], "count": 1});
+    let id = ManagerId::applier("mine", "");
+    let mut apply =
+        |live: &Value, applied: Value| managers.apply(&one, live, &applied, (id.clone(), "v1"), true, "now");
+    let live = apply(&live, json!({"data": {"a": "1"}})).expect("it is forced");
+    assert_eq!(live["tags"], json!([null, "a", {"b": 1}, null]));
+    let live = apply(&live, json!({"tags": ["c", "a"], "count": 2})).expect("it is forced");
+    assert_eq!(live, json!({"tags": [null, "c", "a", {"b": 1}, null], "count": 2}));
+    let live = apply(&live, json!({"tags": ["a"]})).expect("it is forced");
+    assert_eq!(
+        live,
+        json!({"tags": [null, "a", {"b": 1}, null]}),
+        "only what was applied is pruned"
+    );
+}
+
+#[test]
 fn a_repeated_apply_changes_nothing() {
     let one = One::new();
     let mut managers = Managers::default();
