@@ -86,7 +86,8 @@ impl<'s> SchemaNode<'s> {
             }
             Self::Shape(..) | Self::Own(_) => Atom::Scalar,
             Self::Deduced => match value {
-                Some(Value::Object(_)) => Atom::Map,
+                // A null is a map of nothing.
+                Some(Value::Object(_) | Value::Null) => Atom::Map,
                 Some(Value::Array(_)) => Atom::Atomic,
                 _ => Atom::Scalar,
             },

@@ -251,6 +251,37 @@ fn items_that_nothing_names_stay() {
 }
 
 #[test]
+fn a_null_takes_nothing_from_a_map_of_an_unknown_type() {
+    let node = SchemaNode::Deduced;
+    for (live, applied, expected) in [
+        (json!({"a": {"b": 1}}), json!({"a": null}), json!({"a": {"b": 1}})),
+        (json!({"a": {}}), json!({"a": null}), json!({"a": null})),
+        (json!({"a": [1]}), json!({"a": null}), json!({"a": null})),
+        (json!({"a": "x"}), json!({"a": null}), json!({"a": null})),
+        (json!({"a": null}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+    ] {
+        assert_eq!(merge(node, &live, &applied), expected, "{live} {applied}");
+    }
+    let compared = |old: Value, new: Value| {
+        let found = FieldComparison::of(node, &json!({ "a": old }), &json!({ "a": new }));
+        [found.removed, found.modified, found.added].map(|fields| fields.encode())
+    };
+    let (none, field) = (json!({}), json!({"f:a": {"f:b": {}}}));
+    assert_eq!(
+        compared(json!({"b": 1}), Value::Null),
+        [field.clone(), none.clone(), none.clone()]
+    );
+    assert_eq!(
+        compared(Value::Null, json!({"b": 1})),
+        [none.clone(), none.clone(), field]
+    );
+    assert_eq!(
+        compared(json!("x"), Value::Null),
+        [none.clone(), json!({"f:a": {}}), none]
+    );
+}
+
+#[test]
 fn a_repeated_apply_changes_nothing() {
     let one = One::new();
     let mut managers = Managers::default();
