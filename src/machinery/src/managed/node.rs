@@ -131,6 +131,18 @@ impl<'s> SchemaNode<'s> {
         )
     }
 
+    /// True of a map without declared fields whose values may be anything (`isUntypedDeducedMap`).
+    pub(super) fn is_free_map(self) -> bool {
+        match self.normal() {
+            Self::Deduced => true,
+            Self::Own(MergeSchema::Map { fields, rest, .. }) => {
+                let is_free = |rest: &MergeSchema| matches!(rest, MergeSchema::Deduced | MergeSchema::Scalar);
+                fields.is_empty() && rest.as_deref().is_some_and(is_free)
+            }
+            _ => false,
+        }
+    }
+
     /// The schema of a list's items.
     pub(super) fn item(self) -> Self {
         match self.normal() {

@@ -4,7 +4,10 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{node::SchemaNode, path::PathElement};
+use super::{
+    node::{Atom, SchemaNode},
+    path::PathElement,
+};
 use crate::Object;
 
 /// A set of paths, sorted by their elements at each level. No entry of it is empty.
@@ -254,6 +257,25 @@ impl FieldSet {
     /// The set with the fields of structs that something below of them is in (`EnsureNamedFieldsAreMembers`).
     #[must_use]
     pub fn with_named_fields(mut self, node: SchemaNode<'_>) -> Self {
+    /// Brings the set in line with a schema that has changed since: a list or map that is atomic now is owned as a whole by
+    /// who owned something in it (`ReconcileFieldSetWithSchema`).
+    pub(super) fn reconcile(&mut self, node: SchemaNode<'_>) {
+        for (element, entry) in &mut self.0 {
+            let child = match (node.atom(None), &element) {
+                (Atom::Map, PathElement::Field(name)) => node.field(name).0,
+                (Atom::Set | Atom::Keyed(_), _) => node.item(),
+                _ => continue,
+            };
+            if entry.below.is_empty() || child.is_free_map() {
+                continue;
+            }
+            match child.atom(None) {
+                Atom::Atomic => *entry = SetEntry::member(),
+                _ => entry.below.reconcile(child),
+            }
+        }
+    }
+
         for (element, entry) in &mut self.0 {
             let child = match element {
                 PathElement::Field(name) => {

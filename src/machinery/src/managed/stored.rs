@@ -125,11 +125,10 @@ fn has_all(fields: &Value, set: &FieldSet) -> bool {
     })
 }
 
-/// True if `FieldsV1` have a path of a set.
+/// True if `FieldsV1` have a path of a set, or one below: what is a whole now may have been stored by its parts.
 fn has_any(fields: &Value, set: &FieldSet) -> bool {
     set.entries().any(|(element, entry)| {
-        below(fields, element)
-            .is_some_and(|below| (entry.is_member && is_member(below)) || has_any(below, &entry.below))
+        below(fields, element).is_some_and(|below| entry.is_member || has_any(below, &entry.below))
     })
 }
 

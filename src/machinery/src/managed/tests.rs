@@ -282,6 +282,50 @@ fn a_null_takes_nothing_from_a_map_of_an_unknown_type() {
 }
 
 #[test]
+fn what_became_atomic_is_owned_as_a_whole_by_owners_of_its_parts() {
+    let one = One::new();
+    let entry = |manager: &str, fields: Value| {
+        json!({"manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": fields, "time": "then"})
+    };
+    let parts = json!({"f:selector": {".": {}, "f:s": {}}, "f:args": {"v:\"a\"": {}},
+        "f:data": {".": {}, "f:k": {}}, "f:ports": {"k:{\"port\":1,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}});
+    let whole = json!({"f:selector": {}, "f:args": {}, "f:data": parts["f:data"], "f:ports": parts["f:ports"]});
+    let entries = json!([entry("mine", parts), entry("yours", json!({"f:count": {}}))]);
+    let live = json!({"selector": {"s": "t"}, "args": ["a"], "count": 1, "data": {"k": "v"},
+        "ports": [{"port": 1, "protocol": "TCP"}]});
+
+    let mut managers = Managers::decode(Some(&entries)).expect("entries");
+    let refused = one.apply(
+        &mut managers,
+        &live,
+        &json!({"count": 1, "selector": {"s": "u"}}),
+        "yours",
+    );
+    assert_eq!(
+        ApiError::from(refused.expect_err("it is mine")).message,
+        "Apply failed with 1 conflict: conflict with \"mine\": .selector"
+    );
+    let shared = json!({"count": 1, "args": ["a"]});
+    assert_eq!(one.apply(&mut managers, &live, &shared, "yours").as_ref(), Ok(&live));
+    assert_eq!(managers.encode().expect("two")[0]["fieldsV1"], whole);
+
+    let mut next = live.clone();
+    next["selector"]["s"] = "u".into();
+    let mut stored = entries.clone();
+    let other = ManagerId::updater("other", "v1", "");
+    assert_eq!(update_owned(&mut stored, &one, &live, &next, &other, "now"), None);
+    let mut managers = Managers::decode(Some(&entries)).expect("entries");
+    managers.update(&one, &live, &next, other.clone(), "now");
+    assert_eq!(
+        managers.fields(&other).map(FieldSet::encode),
+        Some(json!({"f:selector": {}}))
+    );
+    let mine = managers.fields(&ManagerId::applier("mine", "")).map(FieldSet::encode);
+    assert_eq!(mine.expect("the rest is mine").get("f:selector"), None);
+}
+
+#[test]
 fn a_repeated_apply_changes_nothing() {
     let one = One::new();
     let mut managers = Managers::default();

@@ -30,6 +30,7 @@ impl Managers {
     /// The managers after an update from `old` to `new`, both in `id`'s version, at `time`.
     pub fn update(&mut self, versions: &dyn ManagedVersions, old: &Value, new: &Value, id: ManagerId, time: &str) {
         let version = id.version.clone();
+        self.reconcile(versions);
         if let Ok(comparison) = self.give_up(versions, old, new, &version, None, true) {
             let fields = stripped(comparison.modified.union(comparison.added));
             if !fields.is_empty() {
@@ -61,15 +62,16 @@ impl Managers {
         let node = versions.node(version);
         let merged = merge(node, live, applied);
         let fields = versions.changeable(fields_of(node, applied), version);
-        let last = self.0.get(&id);
+        let mut after = self.clone();
+        after.reconcile(versions);
+        let last = after.0.get(&id).cloned();
         let mut owned = OwnedFields {
             fields,
             version: version.to_owned(),
-            time: last.and_then(|last| last.time.clone()),
+            time: last.as_ref().and_then(|last| last.time.clone()),
         };
-        let mut after = self.clone();
         after.0.insert(id.clone(), owned.clone());
-        let pruned = match last {
+        let pruned = match &last {
             Some(last) if !after.keeps_all(last, &owned) => after.prune(versions, merged, last, version),
             _ => merged,
         };
@@ -86,6 +88,13 @@ impl Managers {
         }
         *self = after;
         Ok(pruned)
+    }
+
+    /// Brings all sets in line with the schemas of their versions.
+    fn reconcile(&mut self, versions: &dyn ManagedVersions) {
+        for owned in self.0.values_mut() {
+            owned.fields.reconcile(versions.node(&owned.version));
+        }
     }
 
     /// Takes from all managers but one what a change from `old` to `new` takes from them.
