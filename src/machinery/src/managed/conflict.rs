@@ -2,30 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{entries::ManagerId, path::PathElement, set::FieldSet};
-use crate::{ApiError, ErrorDetails, Reason, StatusCause};
+use crate::{ApiError, ErrorDetails, Reason, StatusCause, go_text::quote, json};
 
 /// The fields that others own with other values, by manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conflicts(pub(super) BTreeMap<ManagerId, Contested>);
-
-/// Names the fields of one manager that an apply would change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Contested {
-    pub(super) fields: FieldSet,
-    /// `apiVersion` of the manager's entry.
-    pub(super) version: String,
-    /// `time` of the manager's entry.
-    pub(super) time: Option<String>,
-}
+pub struct Conflicts(pub(super) BTreeMap<ManagerId, FieldSet>);
 
 impl Conflicts {
     /// The conflicts without those over some fields.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
-        let rest = self.0.into_iter().filter_map(|(id, mut contested)| {
-            contested.fields = contested.fields.difference(fields);
-            (!contested.fields.is_empty()).then_some((id, contested))
+        let rest = self.0.into_iter().filter_map(|(id, contested)| {
+            let contested = contested.difference(fields);
+            (!contested.is_empty()).then_some((id, contested))
         });
         Self(rest.collect())
     }
@@ -37,9 +29,9 @@ impl Conflicts {
 }
 
 fn shown(id: &ManagerId) -> String {
-    let mut text = format!("{:?}", id.manager);
+    let mut text = quote(&id.manager);
     if !id.subresource.is_empty() {
-        text.push_str(&format!(" with subresource {:?}", id.subresource));
+        text.push_str(&format!(" with subresource {}", quote(&id.subresource)));
     }
     if !id.applies {
         text.push_str(&format!(" using {}", id.version));
@@ -47,23 +39,25 @@ fn shown(id: &ManagerId) -> String {
     text
 }
 
-/// Makes the text that conflicts are sorted by, as `BuildManagerIdentifier` of `k8s.io/apimachinery` does: the JSON of
-/// the manager's entry without its fields, and without the time of an apply.
-fn identifier(id: &ManagerId, contested: &Contested) -> String {
+/// Makes the text that conflicts are sorted by (`BuildManagerIdentifier` of `k8s.io/apimachinery`): the JSON of the manager's
+/// entry without its fields and time, and without the version of an apply.
+fn identifier(id: &ManagerId) -> String {
     let mut text = format!(
-        r#"{{"manager":{:?},"operation":"{}","apiVersion":{:?}"#,
-        id.manager,
+        r#"{{"manager":{},"operation":"{}""#,
+        json_text(&id.manager),
         if id.applies { "Apply" } else { "Update" },
-        contested.version
     );
-    if let Some(time) = contested.time.as_deref().filter(|_| !id.applies) {
-        text.push_str(&format!(r#","time":{time:?}"#));
-    }
-    if !id.subresource.is_empty() {
-        text.push_str(&format!(r#","subresource":{:?}"#, id.subresource));
+    for (name, value) in [("apiVersion", &id.version), ("subresource", &id.subresource)] {
+        if !value.is_empty() {
+            text.push_str(&format!(r#","{name}":{}"#, json_text(value)));
+        }
     }
     text.push('}');
     text
+}
+
+fn json_text(text: &str) -> String {
+    json::compact(&Value::from(text).to_string())
 }
 
 fn path_text(path: &[PathElement]) -> String {
@@ -76,10 +70,10 @@ impl From<Conflicts> for ApiError {
         let mut causes = Vec::new();
         let mut lines = Vec::new();
         let mut sorted: Vec<_> = conflicts.0.iter().collect();
-        sorted.sort_by_cached_key(|(id, contested)| identifier(id, contested));
-        for (id, contested) in sorted {
+        sorted.sort_by_cached_key(|(id, _)| identifier(id));
+        for (id, fields) in sorted {
             lines.push(format!("conflicts with {}:", shown(id)));
-            for path in contested.fields.paths() {
+            for path in fields.paths() {
                 lines.push(format!("- {}", path_text(&path)));
                 causes.push(StatusCause {
                     reason: "FieldManagerConflict".into(),

@@ -4,6 +4,8 @@ use std::{cmp::Ordering, fmt};
 
 use serde_json::{Map, Value};
 
+use crate::go_text::quote;
+
 /// A scalar in a path, ordered as `value.Compare` orders: numbers, strings, booleans, lists, maps, null.
 #[derive(Debug, Clone)]
 pub struct PathValue(pub Value);
@@ -154,15 +156,24 @@ fn push_escaped(json: &str, out: &mut String) {
     }
 }
 
+impl fmt::Display for PathValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Value::String(text) => f.write_str(&quote(text)),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
 /// The form that messages show: `.spec`, `[name="a"]`, `[="a"]`, `[3]`.
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Index(place) => write!(f, "[{place}]"),
-            Self::Value(literal) => write!(f, "[={}]", literal.0),
+            Self::Value(literal) => write!(f, "[={literal}]"),
             Self::Key(keys) => {
-                let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
+                let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 write!(f, "[{}]", keys.join(","))
             }
         }

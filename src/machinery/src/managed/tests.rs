@@ -215,7 +215,8 @@ fn conflicts_are_sorted_by_the_entries_of_their_managers() {
     };
     let entries = json!([
         entry("m", "Update", "2024-01-01T00:00:00Z", "", "a"),
-        entry("m", "Update", "2024-01-01T00:00:00Z", "scale", "b"),
+        // Times do not count.
+        entry("m", "Update", "2024-01-01T00:00:02Z", "scale", "b"),
         entry("m", "Apply", "2024-01-01T00:00:01Z", "", "c"),
         entry("l", "Update", "2024-01-01T00:00:01Z", "", "d"),
     ]);

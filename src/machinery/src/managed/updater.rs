@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde_json::Value;
 
 use super::{
-    conflict::{Conflicts, Contested},
+    conflict::Conflicts,
     entries::{ManagerId, Managers, OwnedFields},
     merge::{merge, without},
     node::SchemaNode,
@@ -131,8 +131,7 @@ impl Managers {
                 .difference(&fields)
                 .difference(&comparison.removed);
             if !fields.is_empty() {
-                let (version, time) = (owned.version.clone(), owned.time.clone());
-                conflicts.0.insert(id.clone(), Contested { fields, version, time });
+                conflicts.0.insert(id.clone(), fields);
             }
         }
         if !force && !conflicts.is_empty() {
