@@ -60,8 +60,11 @@ impl FieldSet {
             if PathElement::is_unknown(key) {
                 continue;
             }
-            let has_itself = below.as_object()?.contains_key(".");
-            let below = Self::decode(below)?;
+            let has_itself = below.get(".").is_some();
+            let below = match below {
+                Value::Null => Self::default(),
+                below => Self::decode(below)?,
+            };
             let entry = SetEntry {
                 is_member: has_itself || below.is_empty(),
                 below,
@@ -254,9 +257,6 @@ impl FieldSet {
         });
     }
 
-    /// The set with the fields of structs that something below of them is in (`EnsureNamedFieldsAreMembers`).
-    #[must_use]
-    pub fn with_named_fields(mut self, node: SchemaNode<'_>) -> Self {
     /// Brings the set in line with a schema that has changed since: a list or map that is atomic now is owned as a whole by
     /// who owned something in it (`ReconcileFieldSetWithSchema`).
     pub(super) fn reconcile(&mut self, node: SchemaNode<'_>) {
@@ -276,6 +276,9 @@ impl FieldSet {
         }
     }
 
+    /// The set with the fields of structs that something below of them is in (`EnsureNamedFieldsAreMembers`).
+    #[must_use]
+    pub fn with_named_fields(mut self, node: SchemaNode<'_>) -> Self {
         for (element, entry) in &mut self.0 {
             let child = match element {
                 PathElement::Field(name) => {

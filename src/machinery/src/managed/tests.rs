@@ -126,6 +126,8 @@ fn sets_are_read_and_written_in_the_form_of_fields_v1() {
     let of_later_versions = json!({"f:data": {"x:a": {}}});
     let read = FieldSet::decode(&of_later_versions).map(|fields| fields.encode());
     assert_eq!(read, Some(json!({"f:data": {}})), "what is not known is passed over");
+    let bare = FieldSet::decode(&json!({"f:data": null})).map(|fields| fields.encode());
+    assert_eq!(bare, Some(json!({"f:data": {}})), "as if it was empty");
     for malformed in [json!({"a": {}}), json!({"f:a": 1}), json!({"k:{": {}}), json!([])] {
         assert_eq!(FieldSet::decode(&malformed), None, "{malformed}");
     }
