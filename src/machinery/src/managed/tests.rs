@@ -366,6 +366,20 @@ fn applied_values_are_validated() {
 }
 
 #[test]
+fn a_scalar_of_any_type_is_no_list_and_no_map() {
+    let node = SchemaNode::Own(&MergeSchema::Scalar);
+    for (value, expected) in [
+        (json!({"a": 1}), Some(": expected any scalar, got &{map[a:1]}")),
+        (json!(["a"]), Some(": expected any scalar, got &{[a]}")),
+        (json!("a"), None),
+        (json!(1), None),
+        (Value::Null, None),
+    ] {
+        assert_eq!(validate(node, &value).as_deref(), expected, "{value}");
+    }
+}
+
+#[test]
 fn the_eleventh_updater_makes_ancient_changes() {
     let one = One::new();
     let mut managers = Managers::default();

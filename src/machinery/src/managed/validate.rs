@@ -112,6 +112,9 @@ fn wrong_scalar(node: SchemaNode<'_>, value: &Value) -> Option<String> {
         SchemaNode::Shape(_, Shape::Boolean) | SchemaNode::Own(MergeSchema::Boolean) if !value.is_boolean() => {
             Some(format!("expected boolean, got &{{{}}}", go_value(value)))
         }
+        SchemaNode::Own(MergeSchema::Scalar) if value.is_array() || value.is_object() => {
+            Some(format!("expected any scalar, got &{{{}}}", go_value(value)))
+        }
         _ => None,
     }
 }
