@@ -174,6 +174,27 @@ async fn oversize_headers_are_refused() {
 }
 
 #[tokio::test]
+async fn clients_that_shake_no_hands_do_not_keep_others_out() {
+    let server = Server::start_with(ConnectionLimits {
+        pending_handshakes: 2,
+        handshake_timeout: Duration::from_secs(3600),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(
+            tokio::net::TcpStream::connect(server.address())
+                .await
+                .expect("connects"),
+        );
+    }
+    let mut client = server.client("h2").await.expect("connects");
+    assert!(client.send(get("/hello")).await.is_ok());
+    assert!(ends(&mut silent[0]).await, "it made room");
+}
+
+#[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
     let server = Server::start_with(ConnectionLimits {
         header_timeout: Duration::from_millis(50),

@@ -12,16 +12,18 @@ use std::{
 };
 
 use metrics::{Counter, counter};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     CONNECTIONS_REFUSED, ConnectionLimits, SURPLUS_CONNECTIONS,
+    handshakes::{Handshake, Handshakes},
     lifecycle::ServerLifecycle,
     worker::{Accepted, Inbox},
 };
 
 /// The time to wait after running out of file descriptors or memory.
 const BACK_OFF: Duration = Duration::from_millis(50);
+/// The time that a handshake has in any case: several round trips to the other side of the world.
+const FAIR_TIME: Duration = Duration::from_secs(1);
 /// The time that connections which were there when the port was closed may wait for a handshake.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -37,7 +39,7 @@ pub(super) async fn run(
     };
     let acceptor = Acceptor {
         workers,
-        handshakes: Arc::new(Semaphore::new(limits.pending_handshakes)),
+        handshakes: Handshakes::new(limits.pending_handshakes, FAIR_TIME),
         bound: limits.connections,
         refused: counter!(CONNECTIONS_REFUSED, "bound" => "surplus"),
     };
@@ -57,7 +59,7 @@ pub(super) async fn run(
 
 struct Acceptor {
     workers: Vec<Inbox>,
-    handshakes: Arc<Semaphore>,
+    handshakes: Arc<Handshakes>,
     /// The connections that there may be.
     bound: Option<usize>,
     /// Counts those that there was no room for.
@@ -66,14 +68,17 @@ struct Acceptor {
 
 impl Acceptor {
     async fn accept_all(&self, listener: &tokio::net::TcpListener) {
-        // No permit: connections wait in the kernel's queue, which is bounded.
-        while let Some(permit) = self.permit().await {
+        loop {
             match listener
                 .accept()
                 .await
                 .and_then(|(socket, peer)| Ok((socket.into_std()?, peer)))
             {
-                Ok((socket, peer)) => self.dispatch(socket, peer, permit),
+                // What comes meanwhile waits in the kernel's queue, which is bounded.
+                Ok((socket, peer)) => match Handshakes::begin(&self.handshakes).await {
+                    Some(handshake) => self.dispatch(socket, peer, handshake),
+                    None => return,
+                },
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -87,24 +92,23 @@ impl Acceptor {
     async fn accept_queued(&self, listener: tokio::net::TcpListener) {
         // The event loop may not have heard of the newest: the kernel is asked itself.
         let Ok(listener) = listener.into_std() else { return };
-        while let Some(permit) = self.permit().await {
+        loop {
             let accepted = listener.accept().and_then(|(socket, peer)| {
                 socket.set_nonblocking(true)?;
                 Ok((socket, peer))
             });
             match accepted {
-                Ok((socket, peer)) => self.dispatch(socket, peer, permit),
+                Ok((socket, peer)) => match Handshakes::begin(&self.handshakes).await {
+                    Some(handshake) => self.dispatch(socket, peer, handshake),
+                    None => return,
+                },
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(_) => return,
             }
         }
     }
 
-    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.handshakes).acquire_owned().await.ok()
-    }
-
-    fn dispatch(&self, socket: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+    fn dispatch(&self, socket: TcpStream, peer: SocketAddr, handshake: Handshake) {
         let open: usize = self.workers.iter().map(Inbox::open).sum();
         let surplus_over = self.bound.filter(|bound| open >= *bound);
         if surplus_over.is_some_and(|bound| open >= with_surplus(bound)) {
@@ -115,7 +119,7 @@ impl Acceptor {
             worker.send(Accepted {
                 socket,
                 peer,
-                permit,
+                handshake,
                 surplus_over,
             });
         }

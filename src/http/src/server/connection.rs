@@ -22,6 +22,7 @@ use super::{
     drive::{self, LocalExecutor},
     guarded_io::{ConnectionPhase, GuardedIo},
     handler::Handler,
+    handshakes::Handshake,
     lifecycle::{ConnectionEnding, ServerLifecycle},
     pace::WriteTurns,
     stalls::{Fetched, Stalls},
@@ -64,30 +65,13 @@ pub(super) async fn serve<H: Handler>(
     let Accepted {
         socket,
         peer,
-        permit,
+        handshake,
         surplus_over,
     } = accepted;
-    let handshake = tokio::time::timeout(settings.limits.handshake_timeout, shake_hands(socket, &settings));
-    let too_late = async {
-        settings.lifecycle.closing().cancelled().await;
-        tokio::time::sleep(settings.limits.linger).await;
+    let Some((stream, certificate)) = connected(socket, peer, &handshake, &settings).await else {
+        return;
     };
-    let (stream, certificate) = tokio::select! {
-        biased;
-        result = handshake => match result {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => {
-                settings.handshake_errors.increment(1);
-                return tracing::debug!(%peer, %error, "TLS handshake failed");
-            }
-            Err(_) => {
-                settings.handshake_errors.increment(1);
-                return tracing::debug!(%peer, "TLS handshake timed out");
-            }
-        },
-        () = too_late => return,
-    };
-    drop(permit);
+    drop(handshake);
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
     let peer = Rc::new(Peer {
@@ -105,6 +89,33 @@ pub(super) async fn serve<H: Handler>(
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "connection ended");
     }
+}
+
+/// The connection once hands have been shaken; `None` if that fails, takes too long or has to make room.
+async fn connected(
+    socket: std::net::TcpStream,
+    peer: SocketAddr,
+    handshake: &Handshake,
+    settings: &ServingSettings,
+) -> Option<Connected> {
+    let limits = &settings.limits;
+    let too_late = async {
+        settings.lifecycle.closing().cancelled().await;
+        tokio::time::sleep(limits.linger).await;
+    };
+    let failed = tokio::select! {
+        biased;
+        result = tokio::time::timeout(limits.handshake_timeout, shake_hands(socket, settings)) => match result {
+            Ok(Ok(connected)) => return Some(connected),
+            Ok(Err(error)) => error,
+            Err(_) => std::io::ErrorKind::TimedOut.into(),
+        },
+        () = handshake.given_up() => std::io::Error::other("others had to wait for it"),
+        () = too_late => return None,
+    };
+    settings.handshake_errors.increment(1);
+    tracing::debug!(%peer, error = %failed, "TLS handshake failed");
+    None
 }
 
 /// The connection, and the client's certificate.

@@ -17,6 +17,7 @@ mod cork;
 mod drive;
 mod guarded_io;
 mod handler;
+mod handshakes;
 mod lengths;
 mod lifecycle;
 mod listen;
@@ -90,7 +91,7 @@ pub struct ConnectionLimits {
     /// Connections at a time; `None` for any number. A tenth more are taken, at least [`SURPLUS_CONNECTIONS`], which the handler
     /// knows by [`Peer::surplus_over`]; what comes beyond these is closed unanswered.
     pub connections: Option<usize>,
-    /// Handshakes under way at a time; further connections wait in the listen queue.
+    /// Handshakes under way at a time; for further ones those make room that take long.
     pub pending_handshakes: usize,
     /// Bytes of all headers of a request.
     pub header_bytes: u32,

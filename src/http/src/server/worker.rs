@@ -10,24 +10,22 @@ use std::{
 };
 
 use metrics::Counter;
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     ServerConfig,
     connection::{self, ServingSettings},
     handler::Handler,
+    handshakes::Handshake,
     lifecycle::ServerLifecycle,
     open_connections::OpenConnections,
 };
 
-/// A connection on its way to a worker. The permit bounds handshakes, so it bounds this queue, too.
+/// A connection on its way to a worker. Handshakes are bounded, so this queue is, too.
 pub(super) struct Accepted {
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) handshake: Handshake,
     /// The bound that it is beyond.
     pub(super) surplus_over: Option<usize>,
 }
