@@ -9,7 +9,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Counter;
-use tokio::{net::TcpStream, sync::Notify};
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::keepalive::notice_lost_peer;
@@ -19,11 +19,12 @@ use super::{
     bridge::{self, BadHead},
     client_certificate::ClientCertificate,
     cork::Corked,
-    drive::{self, LocalExecutor},
+    drive::{self, Http2Streams, LocalExecutor},
     guarded_io::{ConnectionPhase, GuardedIo},
     handler::Handler,
     handshakes::Handshake,
     lifecycle::{ConnectionEnding, ServerLifecycle},
+    open_streams::OpenStreams,
     pace::WriteTurns,
     stalls::{Fetched, Stalls},
     tls::{ALPN_HTTP2, TlsProvider},
@@ -194,15 +195,23 @@ async fn serve_http2<H: Handler>(
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
     let stream = WriteTurns::pace(&settings.turns, stream);
-    let stream = Corked::new(GuardedIo::new(stream, limits.write_stall_timeout));
-    let stalls = Rc::new(Stalls::default());
-    let (watched, first_request) = (Rc::clone(&stalls), Rc::new(Notify::new()));
-    let (ending, requested) = (peer.ending.clone(), Rc::clone(&first_request));
+    let stream = GuardedIo::new(stream, limits.write_stall_timeout).with_preface_timeout(limits.header_timeout);
+    let stream = Corked::new(stream);
+    let (stalls, streams) = (Rc::new(Stalls::default()), Http2Streams::default());
+    let (watched, open, first) = (Rc::clone(&stalls), Rc::clone(&streams.open), Rc::clone(&streams.first));
+    let ending = peer.ending.clone();
     let service = service_fn(move |request| {
-        requested.notify_one();
+        first.notify_one();
         let (handler, peer, stalls) = (Rc::clone(&handler), Rc::clone(&peer), Rc::clone(&watched));
+        let open = OpenStreams::open(&open);
         // In a box, as hyper keeps the place that it takes for as long as the answer's body lasts: a watch.
-        Box::pin(answer(handler, request, peer, move || Stalls::watch(&stalls), None))
+        Box::pin(answer(
+            handler,
+            request,
+            peer,
+            move || Stalls::watch(&stalls, open),
+            None,
+        ))
     });
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
@@ -217,7 +226,7 @@ async fn serve_http2<H: Handler>(
     let turns = stream.turns(connection);
     tokio::pin!(turns);
     tokio::select! {
-        ended = drive::http2(turns, first_request, &ending, &settings.lifecycle, limits.linger) => ended,
+        ended = drive::http2(turns, &streams, &ending, &settings.lifecycle, limits) => ended,
         () = stalls.too_long(limits.write_stall_timeout) => {
             tracing::debug!("the client gives no window for its answers");
             Ok(())

@@ -15,9 +15,20 @@ use hyper::{
 use tokio::{sync::Notify, time::timeout};
 
 use super::{
+    ConnectionLimits,
     guarded_io::ConnectionPhase,
     lifecycle::{ConnectionEnding, ServerLifecycle},
+    open_streams::OpenStreams,
 };
+
+/// The requests of a connection of HTTP/2.
+#[derive(Default)]
+pub(super) struct Http2Streams {
+    /// Those that are being answered.
+    pub(super) open: Rc<OpenStreams>,
+    /// Knows of the first one.
+    pub(super) first: Rc<Notify>,
+}
 
 /// A connection that can be asked to end after its running requests.
 pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
@@ -54,26 +65,33 @@ pub(super) async fn http1<C: Graceful>(
 }
 
 /// Runs a connection of HTTP/2; it gets GOAWAY when it is to leave. One that has only just come gets the answer to
-/// its first request before: while a balancer does not know yet, its next connection may come here again.
+/// its first request before: while a balancer does not know yet, its next connection may come here again. So does one over
+/// which nothing has run for long.
 pub(super) async fn http2<C: Graceful>(
     mut connection: Pin<&mut C>,
-    first_request: Rc<Notify>,
+    streams: &Http2Streams,
     ending: &ConnectionEnding,
     lifecycle: &ServerLifecycle,
-    linger: Duration,
+    limits: &ConnectionLimits,
 ) -> hyper::Result<()> {
-    tokio::select! {
-        biased;
-        ended = connection.as_mut() => return ended,
-        () = ending.leaving().cancelled() => {}
-    }
+    let leaving = async {
+        ending.leaving().cancelled().await;
+        // Whichever is first.
+        let _ = timeout(limits.linger, streams.first.notified()).await;
+    };
     tokio::select! {
         biased;
         ended = connection.as_mut() => return ended,
         () = lifecycle.gone().cancelled() => return Ok(()),
-        _ = timeout(linger, first_request.notified()) => {}
+        () = leaving => {}
+        () = streams.open.idle(limits.header_timeout, limits.idle_timeout) => {}
     }
-    finish(connection, lifecycle).await
+    tokio::select! {
+        biased;
+        ended = finish(connection, lifecycle) => ended,
+        // A client need not heed GOAWAY, nor the ping that goes with it.
+        () = streams.open.idle(limits.write_stall_timeout, limits.write_stall_timeout) => Ok(()),
+    }
 }
 
 async fn finish<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &ServerLifecycle) -> hyper::Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! * A request's head must arrive within a time counted from its first byte (HTTP/1.1), however long the connection
 //!   may stay idle between requests.
+//! * The preface of HTTP/2 must arrive within the same time, for which hyper would wait as long as the client likes.
 //! * A client that takes nothing of an answer for a while is cut off.
 
 use std::{
@@ -94,6 +95,9 @@ impl Drop for Serving {
 /// The answer to half a head: nothing is known of the request but that it has begun.
 const TOO_LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
+/// `PRI * HTTP/2.0` with its empty lines and `SM` (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
+
 /// Bytes still taken of a client after the connection is closed for writing, and for how long. Closing on a client that
 /// sends would throw away the answer that is on its way to it, and a client that has just sent a request over a
 /// connection that was idle would see a reset where it should see the end.
@@ -105,6 +109,7 @@ pub(crate) struct GuardedIo<T> {
     inner: T,
     closing: Option<Closing>,
     head: Option<HeadGuard>,
+    preface: Option<PrefaceGuard>,
     write_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
@@ -122,12 +127,19 @@ struct HeadGuard {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// The preface of an HTTP/2 connection that is yet to come.
+struct PrefaceGuard {
+    missing: usize,
+    timer: Pin<Box<Sleep>>,
+}
+
 impl<T> GuardedIo<T> {
     pub(super) fn new(inner: T, write_stall: Duration) -> Self {
         Self {
             inner,
             closing: None,
             head: None,
+            preface: None,
             write_stall,
             stalled: None,
         }
@@ -139,6 +151,15 @@ impl<T> GuardedIo<T> {
             lengths: Lengths::default(),
             timeout,
             timer: None,
+        });
+        self
+    }
+
+    /// For a connection of HTTP/2, whose client begins with a preface.
+    pub(super) fn with_preface_timeout(mut self, timeout: Duration) -> Self {
+        self.preface = Some(PrefaceGuard {
+            missing: PREFACE_BYTES,
+            timer: Box::pin(sleep(timeout)),
         });
         self
     }
@@ -203,6 +224,18 @@ impl HeadGuard {
     }
 }
 
+impl PrefaceGuard {
+    /// Counts the bytes that a read has brought. Comes to an error if they do not come.
+    fn read(&mut self, cx: &mut Context<'_>, bytes: usize, pending: bool) -> Poll<io::Error> {
+        self.missing = self.missing.saturating_sub(bytes);
+        if self.missing == 0 || !pending {
+            return Poll::Pending;
+        }
+        ready!(self.timer.as_mut().poll(cx));
+        Poll::Ready(timed_out("the preface of HTTP/2 did not arrive in time"))
+    }
+}
+
 fn timed_out(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
@@ -211,6 +244,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedIo<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        if let Some(preface) = &mut self.preface {
+            let bytes = buffer.filled().len().saturating_sub(before);
+            if let Poll::Ready(error) = preface.read(cx, bytes, result.is_pending()) {
+                return Poll::Ready(Err(error));
+            }
+            self.preface.take_if(|preface| preface.missing == 0);
+        }
         if let Some(head) = &mut self.head
             && let Poll::Ready(error) = head.read(
                 cx,

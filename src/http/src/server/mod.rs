@@ -22,6 +22,7 @@ mod lengths;
 mod lifecycle;
 mod listen;
 mod open_connections;
+mod open_streams;
 mod pace;
 mod stalls;
 mod tls;
@@ -80,7 +81,8 @@ pub struct ConnectionLimits {
     /// The time that a TLS handshake may take.
     pub handshake_timeout: Duration,
     /// The time that a client may take to send the head of a request, counted from its first byte; on a new connection
-    /// from the end of the handshake.
+    /// from the end of the handshake. Over HTTP/2, the time until the preface is there,
+    /// and that until the first request.
     pub header_timeout: Duration,
     /// The time that a connection may stay open between requests.
     pub idle_timeout: Duration,

@@ -8,6 +8,8 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
+use super::open_streams::OpenStream;
+
 /// The answers of a connection that have not been fetched.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
@@ -16,13 +18,14 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    /// Begins to watch an answer.
-    pub(super) fn watch(stalls: &Rc<Self>) -> Fetching {
+    /// Begins to watch the answer to a request.
+    pub(super) fn watch(stalls: &Rc<Self>, open: OpenStream) -> Fetching {
         let mut next = stalls.next.borrow_mut();
         *next += 1;
         let fetching = Fetching {
             stalls: Rc::clone(stalls),
             id: *next,
+            _open: open,
         };
         fetching.waits();
         fetching
@@ -56,6 +59,7 @@ pub(super) trait Fetched {
 pub(super) struct Fetching {
     stalls: Rc<Stalls>,
     id: u64,
+    _open: OpenStream,
 }
 
 impl Fetched for Fetching {

@@ -13,10 +13,12 @@ use super::{
 use crate::server::ConnectionLimits;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const ACK: u8 = 1;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
@@ -63,6 +65,24 @@ impl Raw {
     async fn send(&mut self, bytes: &[u8]) {
         // The server may have had enough already; what it says of that is what counts.
         let _ = self.writer.write_all(bytes).await;
+    }
+
+    /// Answers every ping until the connection ends. Reports whether GOAWAY came before.
+    async fn ponging(&mut self) -> bool {
+        let mut is_told = false;
+        let mut head = [0; 9];
+        while self.reader.read_exact(&mut head).await.is_ok() {
+            let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
+            let mut payload = vec![0; length];
+            if self.reader.read_exact(&mut payload).await.is_err() {
+                break;
+            }
+            is_told |= head[3] == GOAWAY;
+            if head[3] == PING && head[4] != ACK {
+                self.send(&frame(PING, ACK, 0, &payload)).await;
+            }
+        }
+        is_told
     }
 
     /// The error code of the next frame of this kind: the last four bytes of a reset, the four before the text of a
@@ -190,4 +210,70 @@ async fn what_is_no_http2_ends_the_connection() {
         assert!(ends(&mut stream).await, "{bytes:?}");
     }
     assert!(serves_others(&server).await);
+}
+
+#[tokio::test]
+async fn a_preface_that_does_not_arrive_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    for sent in [&[][..], &PREFACE[..10]] {
+        let mut stream = server.raw("h2").await.expect("connects");
+        stream.write_all(sent).await.expect("is taken");
+        assert!(ends(&mut stream).await, "{sent:?}");
+    }
+    let mut slow = Raw::open(&server, &[]).await;
+    slow.send(&request(1, "/wait")).await;
+    server.gate.wait_for_arrivals(1).await;
+    let mut silent = server.raw("h2").await.expect("connects");
+    assert!(ends(&mut silent).await);
+    server.gate.open();
+    assert_eq!(
+        slow.code(DATA).await.map(u32::to_be_bytes),
+        Some(*b"done"),
+        "only the preface has to be fast"
+    );
+}
+
+#[tokio::test]
+async fn a_connection_over_which_nothing_runs_is_ended() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(200),
+        ping_interval: Duration::from_millis(20),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut waits = Raw::open(&server, &[]).await;
+    waits.send(&request(1, "/wait")).await;
+    server.gate.wait_for_arrivals(1).await;
+    for requests in [&[][..], &request(1, "/hello")] {
+        let mut idle = Raw::open(&server, &[]).await;
+        idle.send(requests).await;
+        assert!(idle.ponging().await, "it is told that it has to go");
+    }
+    server.gate.open();
+    assert_eq!(
+        waits.code(DATA).await.map(u32::to_be_bytes),
+        Some(*b"done"),
+        "what runs is not idle"
+    );
+}
+
+#[tokio::test]
+async fn an_idle_client_that_does_not_heed_goaway_is_cut_off() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(50),
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut raw = Raw::open(&server, &[]).await;
+    assert_eq!(raw.code(GOAWAY).await, Some(0));
+    assert!(
+        ends(&mut raw.reader).await,
+        "without an answer to the ping that follows"
+    );
 }
