@@ -32,6 +32,11 @@ use super::{
     worker::Accepted,
 };
 
+/// HTTP/2: the bytes of a request's body that may come before its handler reads them, which is most bodies as a whole.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+/// The largest window that there is (RFC 9113, section 6.9.1).
+const MOST_WINDOW_BYTES: u32 = i32::MAX.cast_unsigned();
+
 /// The other end of a connection; an extension of every request.
 #[derive(Debug)]
 pub struct Peer {
@@ -216,6 +221,8 @@ async fn serve_http2<H: Handler>(
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.concurrent_streams)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(connection_window(limits.concurrent_streams))
         .max_header_list_size(limits.header_bytes)
         .max_pending_accept_reset_streams(limits.pending_reset_streams)
         .max_local_error_reset_streams(limits.pending_reset_streams)
@@ -232,6 +239,14 @@ async fn serve_http2<H: Handler>(
             Ok(())
         }
     }
+}
+
+/// The window of a connection over which so many requests may come at once: a body that is not read, because its request waits for
+/// a seat, must not hold up the others.
+fn connection_window(streams: u32) -> u32 {
+    STREAM_WINDOW_BYTES
+        .saturating_mul(streams.max(1))
+        .min(MOST_WINDOW_BYTES)
 }
 
 /// Answers a request; `in_progress` makes what is held until the answer has been fetched.

@@ -27,6 +27,10 @@ const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 /// `:method: GET`, `:scheme: https`, and `:path` as a literal.
 const GET_HTTPS: &[u8] = &[0x82, 0x87, 0x04];
+/// The same of POST.
+const POST_HTTPS: &[u8] = &[0x83, 0x87, 0x04];
+/// The bytes of a frame of DATA.
+const FRAME_BYTES: usize = 16 * 1024;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("frames are small").to_be_bytes();
@@ -38,9 +42,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 fn request(stream: u32, path: &str) -> Vec<u8> {
+    head(stream, GET_HTTPS, END_STREAM, path)
+}
+
+fn head(stream: u32, method: &[u8], flags: u8, path: &str) -> Vec<u8> {
     let length = u8::try_from(path.len()).expect("paths are short");
-    let block = [GET_HTTPS, &[length], path.as_bytes()].concat();
-    frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
+    let block = [method, &[length], path.as_bytes()].concat();
+    frame(HEADERS, flags | END_HEADERS, stream, &block)
 }
 
 /// The numbers of the first `count` streams of a client.
@@ -276,4 +284,24 @@ async fn an_idle_client_that_does_not_heed_goaway_is_cut_off() {
         ends(&mut raw.reader).await,
         "without an answer to the ping that follows"
     );
+}
+
+#[tokio::test]
+async fn bodies_that_are_not_read_do_not_hold_up_others() {
+    let server = Server::start().await;
+    let mut raw = Raw::open(&server, &[]).await;
+    let unread: Vec<u8> = streams(8)
+        .flat_map(|stream| head(stream, POST_HTTPS, 0, "/wait"))
+        .collect();
+    raw.send(&unread).await;
+    server.gate.wait_for_arrivals(8).await;
+    // As much as each of them may send, and more than the connection could without a larger window.
+    let piece = [0; FRAME_BYTES];
+    for stream in streams(8) {
+        raw.send(&frame(DATA, 0, stream, &piece).repeat(256 * 1024 / FRAME_BYTES))
+            .await;
+    }
+    raw.send(&[head(17, POST_HTTPS, 0, "/echo"), frame(DATA, END_STREAM, 17, b"more")].concat())
+        .await;
+    assert_eq!(raw.code(DATA).await.map(u32::to_be_bytes), Some(*b"more"));
 }

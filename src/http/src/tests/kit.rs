@@ -226,6 +226,13 @@ async fn build(
                 "done"
             }),
         )
+        .route(
+            "/wait",
+            web::post().to(|gate: web::Data<Gate>, _unread: web::Payload| async move {
+                gate.pass().await;
+                "done"
+            }),
+        )
         .default_service(web::to(|request: HttpRequest| async move {
             format!("{} {}", request.method(), request.uri())
         }));
