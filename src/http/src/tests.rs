@@ -195,6 +195,26 @@ async fn clients_that_shake_no_hands_do_not_keep_others_out() {
 }
 
 #[tokio::test]
+async fn a_body_of_an_uncertain_length_is_the_last_of_its_connection() {
+    let server = Server::start().await;
+    let both = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let first = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+    // What follows such a head is taken for no request.
+    for (before, codes) in [("", "400"), ("\r\n", "400"), (first, "200 200")] {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        let sent = format!("{before}{both}{first}");
+        stream.write_all(sent.as_bytes()).await.expect("is taken");
+        let mut answers = Vec::new();
+        // The end may be a reset, as not all was read.
+        let _ = stream.read_to_end(&mut answers).await;
+        let answers = String::from_utf8_lossy(&answers).into_owned();
+        let seen: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(seen.join(" "), codes, "{before:?}");
+        assert!(answers.contains("connection: close"), "{before:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
     let server = Server::start_with(ConnectionLimits {
         header_timeout: Duration::from_millis(50),

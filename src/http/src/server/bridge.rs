@@ -221,9 +221,16 @@ pub(super) fn head_of<G: Fetched + Unpin>(
 /// The answer to a request with a [`BadHead`]. Nothing that follows such a head is taken for a request.
 pub(super) fn refusal<H: Handler, G>(handler: &H, error: BadHead, in_progress: G) -> http::Response<ResponseBody<G>> {
     let mut out = response(handler.refuse(error), in_progress);
-    let close = http::HeaderValue::from_static("close");
-    out.headers_mut().insert(http::header::CONNECTION, close);
+    end_connection(&mut out);
     out
+}
+
+/// Lets a connection of HTTP/1.1 end with this answer.
+pub(super) fn end_connection<B>(response: &mut http::Response<B>) {
+    if response.status() != http::StatusCode::SWITCHING_PROTOCOLS {
+        let close = http::HeaderValue::from_static("close");
+        response.headers_mut().insert(http::header::CONNECTION, close);
+    }
 }
 
 /// A request body as actix-web reads it.

@@ -4,6 +4,7 @@ use std::{any::Any, cell::OnceCell, convert::Infallible, net::SocketAddr, pin::P
 
 use actix_web::http::header;
 use hyper::{
+    body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -20,7 +21,7 @@ use super::{
     client_certificate::ClientCertificate,
     cork::Corked,
     drive::{self, Http2Streams, LocalExecutor},
-    guarded_io::{ConnectionPhase, GuardedIo},
+    guarded_io::{ConnectionPhase, GuardedIo, Serving},
     handler::Handler,
     handshakes::Handshake,
     lifecycle::{ConnectionEnding, ServerLifecycle},
@@ -153,17 +154,7 @@ async fn serve_http1<H: Handler>(
     let slot = Rc::new(UpgradeSlot::default());
     let ending = peer.ending.clone();
     let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
-    let service = service_fn(move |request| {
-        let serving = ConnectionPhase::serving(&served);
-        let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), served.has_two_lengths());
-        let upgrades = Rc::clone(&upgrades);
-        async move {
-            if two_lengths {
-                return Ok(bridge::refusal(&*handler, BadHead::TwoLengths, serving));
-            }
-            answer(handler, request, peer, || serving, Some(upgrades)).await
-        }
-    });
+    let service = service_fn(move |request| begin_http1(&handler, request, &peer, &served, &upgrades));
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // hyper's timeout also runs between requests, so it is the one for idle connections; `GuardedIo` has the other.
@@ -182,6 +173,30 @@ async fn serve_http1<H: Handler>(
     };
     serve_upgraded(upgrade, upgraded, &settings.lifecycle).await;
     Ok(())
+}
+
+/// Begins to answer a request of HTTP/1.1.
+fn begin_http1<H: Handler>(
+    handler: &Rc<H>,
+    request: http::Request<Incoming>,
+    peer: &Rc<Peer>,
+    phase: &Rc<ConnectionPhase>,
+    upgrades: &Rc<UpgradeSlot>,
+) -> impl Future<Output = Result<http::Response<bridge::ResponseBody<Serving>>, Infallible>> + use<H> {
+    let serving = ConnectionPhase::serving(phase);
+    let two_lengths = phase.has_two_lengths();
+    let is_last = !phase.take_looked_at() && request.headers().contains_key(http::header::TRANSFER_ENCODING);
+    let (handler, peer, upgrades) = (Rc::clone(handler), Rc::clone(peer), Rc::clone(upgrades));
+    async move {
+        if two_lengths {
+            return Ok(bridge::refusal(&*handler, BadHead::TwoLengths, serving));
+        }
+        let Ok(mut response) = answer(handler, request, peer, || serving, Some(upgrades)).await;
+        if is_last {
+            bridge::end_connection(&mut response);
+        }
+        Ok(response)
+    }
 }
 
 async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &ServerLifecycle) {
@@ -252,7 +267,7 @@ fn connection_window(streams: u32) -> u32 {
 /// Answers a request; `in_progress` makes what is held until the answer has been fetched.
 async fn answer<H: Handler, G: Fetched + Unpin>(
     handler: Rc<H>,
-    request: http::Request<hyper::body::Incoming>,
+    request: http::Request<Incoming>,
     peer: Rc<Peer>,
     in_progress: impl FnOnce() -> G,
     upgrades: Option<Rc<UpgradeSlot>>,

@@ -30,6 +30,8 @@ pub(super) struct ConnectionPhase {
     /// The time at which the last request was answered, or the connection began.
     since: Cell<Instant>,
     two_lengths: Cell<bool>,
+    /// A whole head has been looked at, and its request has not been taken yet.
+    looked_at: Cell<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,7 @@ impl Default for ConnectionPhase {
             begun: Cell::default(),
             since: Cell::new(Instant::now()),
             two_lengths: Cell::default(),
+            looked_at: Cell::default(),
         }
     }
 }
@@ -70,6 +73,11 @@ impl ConnectionPhase {
             }
             sleep_until(since + patience).await;
         }
+    }
+
+    /// Reports whether the head of the request that is taken now has been looked at.
+    pub(super) fn take_looked_at(&self) -> bool {
+        self.looked_at.take()
     }
 
     /// Reports whether the head that has just been read has both `Content-Length` and `Transfer-Encoding`.
@@ -214,6 +222,7 @@ impl HeadGuard {
             return Poll::Pending;
         }
         phase.two_lengths.set(self.lengths.see(bytes));
+        phase.looked_at.set(self.lengths.is_complete());
         phase.begun.set(phase.begun.get() || !bytes.is_empty());
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         if !pending {

@@ -2,8 +2,8 @@
 //!
 //! With both `Content-Length` and `Transfer-Encoding`, a proxy in front may see other requests than the server does.
 //! hyper goes by `Transfer-Encoding`, as it may, and hides that there was a `Content-Length`; so the bytes are looked at
-//! before it has them. A head that was sent together with the request before it is not looked at: proxies that share
-//! a connection between clients do not do that.
+//! before it has them. A head that was sent together with the request before it is not looked at, as it is not known where it
+//! begins: if it says that its body comes in chunks, the connection ends with its answer.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
@@ -17,6 +17,8 @@ pub(super) struct Lengths {
     line: Vec<u8>,
     lengths: bool,
     encodings: bool,
+    /// There has been a line that is not empty: empty ones before the head are passed over.
+    begun: bool,
     complete: bool,
 }
 
@@ -40,8 +42,15 @@ impl Lengths {
         let name = self.line.split(|byte| *byte == b':').next().unwrap_or_default();
         self.lengths |= name.eq_ignore_ascii_case(LENGTH);
         self.encodings |= name.eq_ignore_ascii_case(ENCODING);
-        self.complete = matches!(self.line.as_slice(), b"" | b"\r");
+        let is_empty = matches!(self.line.as_slice(), b"" | b"\r");
+        self.complete = is_empty && self.begun;
+        self.begun |= !is_empty;
         self.line.clear();
+    }
+
+    /// Reports whether a whole head has been looked at.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
     }
 }
 
@@ -74,6 +83,10 @@ mod tests {
         check(
             "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
             false,
+        );
+        check(
+            "\r\n\n\r\nPOST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            true,
         );
         check("GET /content-length:transfer-encoding: HTTP/1.1\r\n\r\n", false);
     }
