@@ -29,7 +29,7 @@ pub(super) fn field_of(sort: &str) -> Option<&'static str> {
 }
 
 /// Validates one metric (`validateMetricSpec`).
-pub(super) fn validate_metric_spec(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_metric_spec(metric: &Value, described: ApiVersion, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(metric, "type");
     let expected = field_of(sort);
     if sort.is_empty() {
@@ -47,12 +47,13 @@ pub(super) fn validate_metric_spec(metric: &Value, path: &Path<'_>, errors: &mut
         .filter(|field| metric.get(field).is_some())
         .collect();
     if let Some(field) = present.first() {
-        validate_metric_source(
-            field,
-            metric.get(field).unwrap_or(&Value::Null),
-            &path.child(field),
-            errors,
-        );
+        let source = metric.get(field).unwrap_or(&Value::Null);
+        if *field == "object" {
+            let object = source.get("describedObject").unwrap_or(&Value::Null);
+            let at = path.child(field);
+            validate_cross_version_object_reference(object, described, &at.child("describedObject"), errors);
+        }
+        validate_metric_source(field, source, &path.child(field), errors);
     }
     match expected {
         None => errors.push(Error::not_supported(&path.child("type"), sort, &KNOWN)),
@@ -78,10 +79,6 @@ fn validate_metric_source(field: &str, source: &Value, path: &Path<'_>, errors: 
     let target = source.get("target").unwrap_or(&Value::Null);
     let target_path = path.child("target");
     let has = |name: &str| target.get(name).is_some();
-    if field == "object" {
-        let described = source.get("describedObject").unwrap_or(&Value::Null);
-        validate_cross_version_object_reference(described, ApiVersion::Valid, &path.child("describedObject"), errors);
-    }
     if matches!(field, "resource" | "containerResource") {
         if text(source, "name").is_empty() {
             errors.push(Error::required(&path.child("name"), "must specify a resource name"));

@@ -49,7 +49,12 @@ pub(super) fn validate_horizontal_pod_autoscaler_spec(
         ));
     }
     let reference = spec.get("scaleTargetRef").unwrap_or(&Value::Null);
-    let is_kept = old.is_some_and(|old| old.get("scaleTargetRef") == Some(reference));
+    let is_kept = old.is_some_and(|old| {
+        let before = old.get("scaleTargetRef").unwrap_or(&Value::Null);
+        ["kind", "apiVersion"]
+            .iter()
+            .all(|name| text(before, name) == text(reference, name))
+    });
     // Of the core group only replication controllers can be scaled.
     let rule = match text(reference, "kind") {
         _ if is_kept => ApiVersion::Any,
@@ -57,7 +62,11 @@ pub(super) fn validate_horizontal_pod_autoscaler_spec(
         _ => ApiVersion::WithGroup,
     };
     validate_cross_version_object_reference(reference, rule, &path.child("scaleTargetRef"), errors);
-    validate_metrics(spec, &path.child("metrics"), errors);
+    let described = match old.is_some_and(describes_by_invalid_version) {
+        true => ApiVersion::Any,
+        false => ApiVersion::Valid,
+    };
+    validate_metrics(spec, described, &path.child("metrics"), errors);
     if let Some(behavior) = spec.get("behavior") {
         for direction in ["scaleUp", "scaleDown"] {
             if let Some(rules) = behavior.get(direction) {
@@ -89,28 +98,37 @@ pub(super) fn validate_cross_version_object_reference(
         }
     }
     let version = text(reference, "apiVersion");
-    let at = path.child("apiVersion");
-    let parsed = GroupVersion::parse(version);
-    let has_group = version.split_once('/').is_some_and(|(group, _)| !group.is_empty());
-    if rule == ApiVersion::Any {
-        return;
-    }
-    if parsed.is_none() && !version.is_empty() {
-        errors.push(Error::invalid_str(
-            &at,
-            version,
-            &format!("unexpected GroupVersion string: {version}"),
-        ));
-    } else if rule == ApiVersion::WithGroup && !has_group {
-        errors.push(Error::invalid_str(&at, version, "apiVersion must specify API group"));
+    if let Err(why) = validate_api_version(version, rule) {
+        errors.push(Error::invalid_str(&path.child("apiVersion"), version, &why));
     }
 }
 
+/// As upstream's `ValidateAPIVersion`.
+fn validate_api_version(version: &str, rule: ApiVersion) -> Result<(), String> {
+    let is_parsed = matches!(version, "" | "/") || GroupVersion::parse(version).is_some();
+    let has_group = version.split_once('/').is_some_and(|(group, _)| !group.is_empty());
+    match rule {
+        ApiVersion::Any => Ok(()),
+        _ if !is_parsed => Err(format!("unexpected GroupVersion string: {version}")),
+        ApiVersion::WithGroup if !has_group => Err("apiVersion must specify API group".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Reports whether a metric describes its object by a version that would be refused today: then all may.
+fn describes_by_invalid_version(spec: &Value) -> bool {
+    let objects = items(spec, "metrics")
+        .iter()
+        .filter(|metric| text(metric, "type") == "Object");
+    let mut described = objects.filter_map(|metric| metric.get("object")?.get("describedObject"));
+    described.any(|object| validate_api_version(text(object, "apiVersion"), ApiVersion::Valid).is_err())
+}
+
 /// As upstream's `validateMetrics`.
-fn validate_metrics(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_metrics(spec: &Value, described: ApiVersion, path: &Path<'_>, errors: &mut ErrorList) {
     let all = items(spec, "metrics");
     for (index, metric) in all.iter().enumerate() {
-        metrics::validate_metric_spec(metric, &path.index(index), errors);
+        metrics::validate_metric_spec(metric, described, &path.index(index), errors);
     }
     let tells_of_need = all
         .iter()
