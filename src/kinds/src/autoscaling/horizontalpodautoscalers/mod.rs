@@ -15,6 +15,7 @@ use crate::{
     values::{at, integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
+mod annotations;
 mod metrics;
 mod v1;
 mod validation;
@@ -120,6 +121,7 @@ impl Strategy for Autoscalers {
     }
 
     fn default(&self, object: &mut Value) {
+        annotations::take_annotations(object);
         let spec = struct_mut(object, "spec");
         if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
             let cpu = json!({ "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } });
@@ -336,6 +338,136 @@ mod tests {
             .collect();
         assert_eq!(kinds, ["Pods", "Resource"]);
         assert!(back["metadata"]["annotations"].is_null());
+    }
+
+    #[test]
+    fn annotations_that_do_not_fit_their_types_say_nothing() {
+        let old_style = trial().in_version("v1", V1);
+        let default = json!([{ "type": "Resource",
+            "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } } }]);
+        let read = |name: &str, text: &str| {
+            let mut body = autoscaler(&json!({}));
+            body["metadata"]["annotations"] = json!({ format!("autoscaling.alpha.kubernetes.io/{name}"): text });
+            let read = old_style.decode(body);
+            assert!(read["metadata"].get("annotations").is_none(), "{text}");
+            read
+        };
+        for metrics in [
+            r#"[{"type":5}]"#,
+            r#"["x"]"#,
+            "{}",
+            "null",
+            r#"[{"type":"Resource","resource":{"name":"memory","targetAverageUtilization":"x"}}]"#,
+            r#"[{"type":"Resource","resource":{"name":"memory","targetAverageUtilization":4294967296}}]"#,
+            r#"[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"x"}}]"#,
+            r#"[{"type":"Pods","pods":{"metricName":"q","selector":{"matchLabels":5}}}]"#,
+            r#"[{"type":"Pods","pods":{"metricName":5}}]"#,
+            r#"[{"type":"Object","object":{"target":"x"}}]"#,
+            r#"[{"type":"Pods","pods":7}]"#,
+        ] {
+            assert_eq!(read("metrics", metrics)["spec"]["metrics"], default, "{metrics}");
+            let measured = metrics.replace("targetAverage", "currentAverage");
+            assert_eq!(
+                read("current-metrics", &measured)["status"]["currentMetrics"],
+                Value::Null
+            );
+        }
+        for behavior in [
+            "{}",
+            "5",
+            "null",
+            r#"{"Foo":1}"#,
+            r#"{"ScaleUp":5}"#,
+            r#"{"ScaleUp":{"SelectPolicy":5}}"#,
+        ] {
+            assert_eq!(read("behavior", behavior)["spec"].get("behavior"), None, "{behavior}");
+        }
+        for conditions in [r#"["x"]"#, r#"[{"type":1}]"#, r#"[{"lastTransitionTime":"x"}]"#, "7"] {
+            assert_eq!(
+                read("conditions", conditions)["status"].get("conditions"),
+                None,
+                "{conditions}"
+            );
+        }
+    }
+
+    #[test]
+    fn annotations_are_read_as_the_types_of_version_1() {
+        let old_style = trial().in_version("v1", V1);
+        let mut body = autoscaler(&json!({}));
+        let prefix = "autoscaling.alpha.kubernetes.io";
+        body["metadata"]["annotations"] = json!({
+            format!("{prefix}/metrics"): r#"[null,{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"1024m","more":1}},
+                {"type":"External","external":{"metricName":"e","targetValue":"0","targetAverageValue":"3"}},
+                {"type":"Object","object":{"target":{"kind":"K","more":1},"targetValue":"0","averageValue":"3"}}]"#,
+            format!("{prefix}/current-metrics"): r#"[{"type":"External","external":{"metricName":"e","currentAverageValue":"1"}}]"#,
+            format!("{prefix}/behavior"): r#"{"ScaleUp":{"Tolerance":"0.1","Policies":null}}"#,
+            format!("{prefix}/conditions"): r#"[{"type":"A","status":"True","more":1}]"#,
+            format!("{prefix}/scale-up-tolerance"): "1",
+            "kept": "1",
+        });
+        let read = old_style.decode(body);
+        assert_eq!(read["metadata"]["annotations"], json!({ "kept": "1" }));
+        let expected = json!([
+            { "type": "" },
+            { "type": "Pods", "pods": { "metric": { "name": "q" }, "target": { "type": "AverageValue", "averageValue": "1024m" } } },
+            { "type": "External", "external": { "metric": { "name": "e" },
+                "target": { "type": "Value", "value": "0", "averageValue": "3" } } },
+            { "type": "Object", "object": { "describedObject": { "kind": "K", "name": "" }, "metric": { "name": "" },
+                "target": { "type": "AverageValue", "averageValue": "3" } } },
+        ]);
+        assert_eq!(read["spec"]["metrics"], expected);
+        let external = json!({ "metric": { "name": "e" }, "current": { "value": "0", "averageValue": "1" } });
+        assert_eq!(
+            read["status"]["currentMetrics"],
+            json!([{ "type": "External", "external": external }])
+        );
+        assert_eq!(read["spec"]["behavior"]["scaleUp"]["tolerance"], "100m");
+        assert_eq!(
+            read["status"]["conditions"],
+            json!([{ "type": "A", "status": "True", "lastTransitionTime": null }])
+        );
+    }
+
+    #[test]
+    fn version_2_keeps_no_annotations_of_conversion() {
+        let mut body = autoscaler(&json!({}));
+        body["metadata"]["annotations"] = json!({
+            "autoscaling.alpha.kubernetes.io/metrics": "[]",
+            "autoscaling.alpha.kubernetes.io/scale-down-tolerance": "1",
+            "kept": "1",
+        });
+        let made = trial().create(body).expect("the autoscaler is valid");
+        assert_eq!(made["metadata"]["annotations"], json!({ "kept": "1" }));
+    }
+
+    #[test]
+    fn versions_that_were_accepted_once_may_stay() {
+        let group = r#"spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group"#;
+        let object = |version: &str| {
+            json!({ "metrics": [{ "type": "Object", "object": {
+                "describedObject": { "apiVersion": version, "kind": "K", "name": "n" },
+                "metric": { "name": "q" }, "target": { "type": "Value", "value": "1" } } }] })
+        };
+        let mut old = trial()
+            .create(autoscaler(&object("v1")))
+            .expect("the autoscaler is valid");
+        old["spec"]["scaleTargetRef"]["apiVersion"] = "v1".into();
+        old["spec"]["metrics"][0]["object"]["describedObject"]["apiVersion"] = "a/b/c".into();
+        let patch =
+            |target: Value, object: Value| json!({ "spec": merged(&json!({ "scaleTargetRef": target }), &object) });
+        trial().expect_patch_errors(
+            &old,
+            &[
+                (patch(json!({ "name": "other" }), object("d/e/f")), &[]),
+                (patch(json!({ "kind": "Other" }), object("v1")), &[group]),
+            ],
+        );
+        let refused = r#"spec.metrics[0].object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c"#;
+        trial().expect_errors(&[
+            (autoscaler(&object("a/b/c")), &[refused]),
+            (autoscaler(&object("/")), &[]),
+        ]);
     }
 
     #[test]

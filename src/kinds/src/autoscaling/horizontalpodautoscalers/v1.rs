@@ -6,15 +6,13 @@ use serde_json::{Map, Value, json};
 use trireme_machinery::go_text::structs::{self, PrintedField, PrintedShape};
 use trireme_registry::Conversion;
 
+use super::annotations::{
+    BEHAVIOR, CONDITIONS, CURRENT_METRICS, MEASURED, METRICS, Saved, WANTED, Words, cpu_percent, take_annotations,
+};
 use crate::{
-    values::{items, remove, struct_mut, text},
+    values::{items, struct_mut, text},
     workload::shown_selector,
 };
-
-const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 /// `autoscaling.HPAScalingRules`.
 const RULES: &[PrintedField] = &[
@@ -41,63 +39,34 @@ const BEHAVIOR_SHAPE: &[PrintedField] = &[
     ("ScaleDown", "scaleDown", PrintedShape::Pointer(RULES)),
 ];
 
-/// The names that the numbers of a metric have in the annotations of version 1: those wanted, those measured.
-struct Words {
-    part: &'static str,
-    value: &'static str,
-    average: &'static str,
-    utilization: &'static str,
-}
-
-const WANTED: Words = Words {
-    part: "target",
-    value: "targetValue",
-    average: "targetAverageValue",
-    utilization: "targetAverageUtilization",
-};
-const MEASURED: Words = Words {
-    part: "current",
-    value: "currentValue",
-    average: "currentAverageValue",
-    utilization: "currentAverageUtilization",
-};
-
 /// Turns version 1 into version 2 and back.
 pub(crate) struct V1;
 
 impl Conversion for V1 {
     fn to_stored(&self, object: &mut Value) {
-        let saved = take_annotations(object);
-        let list = |name: &str| -> Option<Vec<Value>> { serde_json::from_str(saved.get(name)?.as_str()?).ok() };
+        let saved = Saved(take_annotations(object));
         let spec = struct_mut(object, "spec");
         let cpu = spec.remove("targetCPUUtilizationPercentage");
         let cpu = cpu.map(|percent| json!({ "type": "Utilization", "averageUtilization": percent }));
         let cpu = cpu.map(|target| json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } }));
-        let others = list(METRICS).unwrap_or_default();
-        let metrics: Vec<Value> = others
-            .iter()
-            .map(|metric| from_words(metric, &WANTED))
-            .chain(cpu)
-            .collect();
+        let others = saved.metrics(METRICS, &WANTED).unwrap_or_default();
+        let metrics: Vec<Value> = others.into_iter().chain(cpu).collect();
         if !metrics.is_empty() {
             spec.insert("metrics".into(), metrics.into());
         }
-        let behavior = saved
-            .get(BEHAVIOR)
-            .and_then(Value::as_str)
-            .and_then(|text| serde_json::from_str(text).ok());
-        if let Some(behavior) = behavior {
-            spec.insert("behavior".into(), uncapitalized(behavior));
+        if let Some(behavior) = saved.behavior() {
+            spec.insert("behavior".into(), behavior);
         }
         let status = struct_mut(object, "status");
         let cpu = status.remove("currentCPUUtilizationPercentage");
         let cpu = cpu.map(|percent| json!({ "name": "cpu", "current": { "averageUtilization": percent } }));
-        let measured = match list(CURRENT_METRICS) {
-            Some(metrics) => metrics.iter().map(|metric| from_words(metric, &MEASURED)).collect(),
+        let measured = match saved.metrics(CURRENT_METRICS, &MEASURED) {
+            Some(metrics) if !metrics.is_empty() => metrics.into(),
+            Some(_) => Value::Null,
             None => cpu.map_or(Value::Null, |cpu| json!([{ "type": "Resource", "resource": cpu }])),
         };
         status.insert("currentMetrics".into(), measured);
-        if let Some(conditions) = list(CONDITIONS).filter(|conditions| !conditions.is_empty()) {
+        if let Some(conditions) = saved.conditions().filter(|conditions| !conditions.is_empty()) {
             status.insert("conditions".into(), conditions.into());
         }
         status.retain(|name, value| name != "currentReplicas" || value.as_i64() != Some(0));
@@ -127,7 +96,7 @@ impl Conversion for V1 {
         let status = struct_mut(object, "status");
         let measured = status.remove("currentMetrics").unwrap_or(Value::Null);
         let measured: Vec<&Value> = measured.as_array().into_iter().flatten().collect();
-        if let Some(percent) = measured.iter().find_map(|metric| cpu_percent(metric, &MEASURED)) {
+        if let Some(percent) = measured.iter().rev().find_map(|metric| cpu_percent(metric, &MEASURED)) {
             status.insert("currentCPUUtilizationPercentage".into(), percent.clone());
         }
         if !measured.is_empty() {
@@ -143,100 +112,6 @@ impl Conversion for V1 {
             struct_mut(&mut object["metadata"], "annotations").extend(saved);
         }
     }
-}
-
-/// Takes the annotations of this conversion away.
-fn take_annotations(object: &mut Value) -> Map<String, Value> {
-    let mut taken = Map::new();
-    let Some(annotations) = object
-        .pointer_mut("/metadata/annotations")
-        .and_then(Value::as_object_mut)
-    else {
-        return taken;
-    };
-    for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR] {
-        if let Some(value) = annotations.remove(name) {
-            taken.insert(name.to_owned(), value);
-        }
-    }
-    if annotations.is_empty() {
-        remove(&mut object["metadata"], "annotations");
-    }
-    taken
-}
-
-fn cpu_percent<'a>(metric: &'a Value, words: &Words) -> Option<&'a Value> {
-    let resource = metric
-        .get("resource")
-        .filter(|resource| text(resource, "name") == "cpu")?;
-    resource
-        .get(words.part)?
-        .get("averageUtilization")
-        .filter(|_| text(metric, "type") == "Resource")
-}
-
-/// A metric of version 2 from what an annotation says.
-fn from_words(metric: &Value, words: &Words) -> Value {
-    let mut out = json!({ "type": text(metric, "type") });
-    for sort in ["object", "pods", "resource", "containerResource", "external"] {
-        let Some(source) = metric.get(sort) else { continue };
-        let mut fields = Map::new();
-        let mut copy = |from: &str, to: &str| {
-            if let Some(value) = source.get(from) {
-                fields.insert(to.to_owned(), value.clone());
-            }
-        };
-        copy("name", "name");
-        copy("container", "container");
-        copy("target", "describedObject");
-        if source.get("metricName").is_some() {
-            let selector = source.get("selector").or_else(|| source.get("metricSelector"));
-            let mut identifier = json!({ "name": text(source, "metricName") });
-            if let Some(selector) = selector {
-                identifier["selector"] = selector.clone();
-            }
-            fields.insert("metric".into(), identifier);
-        }
-        let numbers = numbers_from_words(source, words);
-        let lacks = |name: &str| words.part == WANTED.part && numbers.get(name).is_none();
-        // Version 1 has these two as plain quantities: where they are absent they are 0.
-        let numbers = match sort {
-            "pods" if lacks("averageValue") => json!({ "type": "AverageValue", "averageValue": "0" }),
-            "object" if lacks("averageValue") && lacks("value") => json!({ "type": "Value", "value": "0" }),
-            _ => numbers,
-        };
-        fields.insert(words.part.into(), numbers);
-        out[sort] = fields.into();
-    }
-    out
-}
-
-fn numbers_from_words(source: &Value, words: &Words) -> Value {
-    let mut numbers = Map::new();
-    let average = source.get(words.average).or_else(|| source.get("averageValue"));
-    let zero = Value::from("0");
-    let value = source
-        .get(words.value)
-        .filter(|value| average.is_none() || **value != zero);
-    let given = [
-        ("averageUtilization", source.get(words.utilization)),
-        ("averageValue", average),
-        ("value", value),
-    ];
-    let mut sort = "Value";
-    for (name, number) in given.into_iter().rev() {
-        let Some(number) = number else { continue };
-        numbers.insert(name.to_owned(), number.clone());
-        sort = match name {
-            "averageUtilization" => "Utilization",
-            "averageValue" => "AverageValue",
-            _ => "Value",
-        };
-    }
-    if words.part == WANTED.part {
-        numbers.insert("type".into(), sort.into());
-    }
-    numbers.into()
 }
 
 /// Metrics as the annotations have them, fields in the order of Go's types.
@@ -278,7 +153,7 @@ fn source_fields(sort: &str, source: &Value, words: &Words) -> Vec<Option<String
             always(words.average, "averageValue")
         }
     };
-    let is_wanted = words.part == WANTED.part;
+    let is_wanted = words.is_wanted();
     match sort {
         "object" => vec![
             Some(format!(
@@ -340,26 +215,4 @@ fn shown_conditions(conditions: &Value) -> String {
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
     });
     format!("[{}]", shown.collect::<Vec<_>>().join(","))
-}
-
-/// PrintedField names of a struct without JSON names as the served types have them; nulls are left out.
-fn uncapitalized(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields
-                .into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(name, value)| {
-                    let mut letters = name.chars();
-                    let first = letters.next().map(|first| first.to_ascii_lowercase());
-                    (
-                        first.into_iter().chain(letters).collect::<String>(),
-                        uncapitalized(value),
-                    )
-                });
-            Value::Object(fields.collect())
-        }
-        Value::Array(items) => items.into_iter().map(uncapitalized).collect(),
-        other => other,
-    }
 }
