@@ -46,6 +46,15 @@ pub struct AdmissionVariables {
     pub patch_types: bool,
 }
 
+/// The properties of devices that depend on features.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeviceVariables {
+    /// `device.allowMultipleAllocations`
+    pub multiple_allocations: bool,
+    /// Attributes may be lists.
+    pub list_attributes: bool,
+}
+
 const USER_INFO: &str = "kubernetes.UserInfo";
 const REQUEST: &str = "kubernetes.AdmissionRequest";
 const NAMESPACE: &str = "kubernetes.Namespace";
@@ -86,12 +95,6 @@ const ADMISSION_TYPES: &[(&str, &str)] = &[
     ),
 ];
 const PATCH_TYPES: &[(&str, &str)] = &[("JSONPatch", "op:string path:string from:string value:dyn")];
-/// As `k8s.io/dynamic-resource-allocation/cel` builds it.
-const DEVICE_TYPES: &[(&str, &str)] = &[(
-    DEVICE,
-    "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
-)];
-
 const ACCESS_REVIEW: &str = "kubernetes.SubjectAccessReviewSpec";
 /// As `k8s.io/apiserver/pkg/authorization/cel` builds them.
 const AUTHORIZATION_TYPES: &[(&str, &str)] = &[
@@ -172,9 +175,18 @@ impl Environment {
         environment
     }
 
-    /// The environment of selectors of devices.
-    pub fn device() -> Self {
-        let mut environment = Self::with_types(DEVICE_TYPES);
+    /// The environment of selectors of devices, as `k8s.io/dynamic-resource-allocation/cel` builds it.
+    pub fn device(with: DeviceVariables) -> Self {
+        let attribute = if with.list_attributes { "dyn" } else { "any" };
+        let shared = if with.multiple_allocations {
+            " allowMultipleAllocations:bool"
+        } else {
+            ""
+        };
+        let fields = format!(
+            "driver:string attributes:map(string,map(string,{attribute})) capacity:map(string,map(string,kubernetes.Quantity)){shared}"
+        );
+        let mut environment = Self::with_types(&[(DEVICE, &fields)]);
         environment.declare("device", Type::named(DEVICE));
         environment.bindings = true;
         environment

@@ -34,7 +34,7 @@ mod value;
 
 pub use authorizer::{AuthorizerCheck, AuthorizerRef, CheckAuthorizer, CheckDecision, CheckObject, ResourceCheck};
 pub use cache::ProgramCache;
-pub use environment::{AdmissionVariables, Environment};
+pub use environment::{AdmissionVariables, DeviceVariables, Environment};
 pub use error::{CompileError, Issue};
 pub use estimate::{BoundSizes, Estimate};
 pub use eval::Activation;

@@ -369,7 +369,7 @@ impl<'a> TypeChecker<'a> {
             Type::List(item, _) => (item.as_ref().clone(), Type::Error),
             Type::Map(key, value) => (key.as_ref().clone(), value.as_ref().clone()),
             Type::Error => (Type::Error, Type::Error),
-            found @ (Type::Dyn | Type::Any | Type::Param(_)) => {
+            found @ (Type::Dyn | Type::Param(_)) => {
                 self.fits(&Type::Dyn, &found);
                 (Type::Dyn, Type::Dyn)
             }

@@ -256,9 +256,33 @@ fn a_place_has_its_own_variables() {
             ),
         ],
     );
+    let with_lists = DeviceVariables {
+        list_attributes: true,
+        ..DeviceVariables::default()
+    };
     check(
-        &Environment::device(),
+        &Environment::device(with_lists),
         &[
+            ("device.attributes['d'].ok", "dyn"),
+            ("device.attributes['d'].names.exists(name, name == 'x')", "bool"),
+            (
+                "device.allowMultipleAllocations",
+                "ERROR: <input>:1:7: undefined field 'allowMultipleAllocations'\n | device.allowMultipleAllocations\n | ......^",
+            ),
+        ],
+    );
+    let with_shares = DeviceVariables {
+        multiple_allocations: true,
+        ..DeviceVariables::default()
+    };
+    check(
+        &Environment::device(with_shares),
+        &[
+            ("device.allowMultipleAllocations == true", "bool"),
+            (
+                "device.attributes['d'].a.all(x, x)",
+                "ERROR: <input>:1:23: expression of type 'any' cannot be range of a comprehension (must be list, map, or dynamic)\n | device.attributes['d'].a.all(x, x)\n | ......................^",
+            ),
             ("device.driver == 'd' && device.attributes['d'].model == 'x'", "bool"),
             ("device.attributes['d'].ok", "any"),
             ("device.capacity['d'].memory.compareTo(quantity('1Gi')) >= 0", "bool"),

@@ -93,7 +93,7 @@ pub(super) fn validate_resource_claim_spec(features: Features, spec: &Value, pat
         &path,
         ("requests", MAX_REQUESTS),
         by("name"),
-        validate_device_request,
+        |request, at, errors| validate_device_request(features, request, at, errors),
         errors,
     );
     validate_slice(
@@ -162,7 +162,7 @@ impl<'a> RequestNames<'a> {
     }
 }
 
-fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_device_request(features: Features, request: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_label_value(text(request, "name"), &path.child("name"), errors);
     let alternatives = !items(request, "firstAvailable").is_empty();
     match (request.get("exactly"), alternatives) {
@@ -174,7 +174,7 @@ fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorL
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(Error::invalid(path, &Value::Null, detail));
         }
-        (Some(exactly), false) => validate_device_request_common(exactly, &path.child("exactly"), errors),
+        (Some(exactly), false) => validate_device_request_common(features, exactly, &path.child("exactly"), errors),
         (None, true) => validate_set(
             request,
             path,
@@ -182,7 +182,7 @@ fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorL
             by("name"),
             |alternative, at, errors| {
                 validate_label_value(text(alternative, "name"), &at.child("name"), errors);
-                validate_device_request_common(alternative, at, errors);
+                validate_device_request_common(features, alternative, at, errors);
             },
             errors,
         ),
@@ -190,12 +190,12 @@ fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorL
 }
 
 /// Validates the fields that a request and its alternatives share (`validateDeviceRequest`, `validateDeviceSubRequest`).
-fn validate_device_request_common(wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_device_request_common(features: Features, wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(class) = require(wanted, path, "deviceClassName", errors) {
         let at = path.child("deviceClassName");
         push_invalid(&at, class, names::dns1123_subdomain(class), errors);
     }
-    validate_selector_slice(wanted, path, false, errors);
+    validate_selector_slice(features, wanted, path, false, errors);
     validate_device_allocation_mode(wanted, path, errors);
     validate_device_tolerations(wanted, path, errors);
 }

@@ -42,11 +42,11 @@ impl Strategy for DeviceClasses {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validate_device_class(object, &Value::Null)
+        validate_device_class(self.features, object, &Value::Null)
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validate_device_class(new, old)
+        validate_device_class(self.features, new, old)
     }
 
     fn has_generation(&self) -> bool {
@@ -59,12 +59,12 @@ impl Strategy for DeviceClasses {
 }
 
 /// Validates a class; what is as it was in the `old` one is not compiled again (`ValidateDeviceClass`).
-fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
+fn validate_device_class(features: Features, new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let spec = new.get("spec").unwrap_or(&Value::Null);
     let is_stored = |name: &str| old.get("spec").is_some_and(|old| old.get(name) == spec.get(name));
-    validate_selector_slice(spec, &path, is_stored("selectors"), &mut errors);
+    validate_selector_slice(features, spec, &path, is_stored("selectors"), &mut errors);
     let stored = is_stored("config");
     validate_slice(
         spec,

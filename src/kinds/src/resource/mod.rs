@@ -10,6 +10,7 @@ pub(crate) mod resourceslices;
 mod allocation;
 mod capacity;
 mod claim;
+mod device_sizes;
 mod devices;
 mod gated;
 #[cfg(test)]

@@ -1,24 +1,37 @@
 //! Selectors of devices, and configuration for drivers.
 
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_cel::{self as cel, Environment};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_cel::{DeviceVariables, Environment, Program};
+use trireme_machinery::{
+    Feature, Features,
+    field::{Error, ErrorList, Path},
+};
 
-use super::lists::validate_slice;
+use super::{device_sizes::DeviceSizes, lists::validate_slice};
 use crate::{pod_template::validate_csi_driver_name, values::text};
-
-static DEVICE: LazyLock<Environment> = LazyLock::new(Environment::device);
 
 const MAX_SELECTORS: usize = 32;
 const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
+/// The most that an expression may cost by its estimate (`CELSelectorExpressionMaxCost`).
+const MAX_COST: u64 = 1_000_000;
 /// The most bytes of a driver's parameters.
 pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 
 /// Validates the selectors of a class or request. Expressions that are `stored` already are taken as they are.
 /// Upstream: `validateSelectorSlice`.
-pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
+pub(super) fn validate_selector_slice(
+    features: Features,
+    holder: &Value,
+    path: &Path<'_>,
+    stored: bool,
+    errors: &mut ErrorList,
+) {
+    let environment = Arc::new(Environment::device(DeviceVariables {
+        multiple_allocations: features.has(Feature::DraConsumableCapacity),
+        list_attributes: features.has(Feature::DraListTypeAttributes),
+    }));
     validate_slice(
         holder,
         path,
@@ -29,7 +42,12 @@ pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: b
                 return;
             };
             if !stored {
-                validate_cel_selector(text(cel, "expression"), &at.child("cel.expression"), errors);
+                validate_cel_selector(
+                    &environment,
+                    text(cel, "expression"),
+                    &at.child("cel.expression"),
+                    errors,
+                );
             }
         },
         errors,
@@ -37,22 +55,24 @@ pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: b
 }
 
 /// As upstream's `validateCELSelector`.
-fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_cel_selector(environment: &Arc<Environment>, expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if expression.len() > MAX_EXPRESSION_BYTES {
         errors.push(Error::too_long(path, MAX_EXPRESSION_BYTES));
         return;
     }
-    match cel::compile(&DEVICE, expression) {
-        Err(error) => errors.push(Error::invalid_str(
-            path,
-            expression,
-            &format!("compilation failed: {error}"),
-        )),
-        Ok(output) if output.is_bool_or_unknown() => {}
-        Ok(output) => {
-            let detail = format!("must evaluate to bool or the unknown type, not {output}");
+    match Program::with_estimate(environment.clone(), expression, &DeviceSizes) {
+        Err(error) => {
+            let detail = format!("compilation failed: {error}");
             errors.push(Error::invalid_str(path, expression, &detail));
         }
+        Ok((program, _)) if !program.output().is_bool_or_unknown() => {
+            let detail = format!("must evaluate to bool or the unknown type, not {}", program.output());
+            errors.push(Error::invalid_str(path, expression, &detail));
+        }
+        Ok((_, cost)) if cost.max > MAX_COST => {
+            errors.push(Error::forbidden(path, "too complex, exceeds cost limit"));
+        }
+        Ok(_) => {}
     }
 }
 

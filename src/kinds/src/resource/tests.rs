@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use trireme_machinery::Features;
+use trireme_machinery::{Feature, Features};
 
 use super::{deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices};
 use crate::testing::{Trial, merged, named};
@@ -178,6 +178,35 @@ fn a_template_gives_labels_and_annotations_only() {
         &old,
         &[(json!({ "spec": { "metadata": { "labels": { "q": "r" } } } }), &[&error])],
     );
+}
+
+#[test]
+fn selectors_may_cost_so_much_and_know_the_fields_of_features() {
+    let class = |expression: &str| named("c", json!({ "selectors": [{ "cel": { "expression": expression } }] }));
+    let dear = format!("{}true{}", "device.attributes.all(a, ".repeat(4), ")".repeat(4));
+    let at = "spec.selectors[0].cel.expression";
+    let with = |features| Trial::new(GROUP, "deviceclasses", deviceclasses::kind(features));
+    let shared = "device.allowMultipleAllocations";
+    with(Features::default()).expect_errors(&[
+        (
+            class(&dear),
+            &[&format!("{at}: Forbidden: too complex, exceeds cost limit")],
+        ),
+        (
+            class("device.driver"),
+            &[&format!(
+                "{at}: Invalid value: \"device.driver\": must evaluate to bool or the unknown type, not string"
+            )],
+        ),
+        (class(shared), &[]),
+    ]);
+    let unknown = format!(
+        "{at}: Invalid value: \"{shared}\": compilation failed: ERROR: <input>:1:7: undefined field 'allowMultipleAllocations'\n | {shared}\n | ......^"
+    );
+    with(Features::without(&[Feature::DraConsumableCapacity])).expect_errors(&[(class(shared), &[&unknown])]);
+    let listed = class("device.attributes[\"d\"].names.exists(name, name == \"x\")");
+    assert_eq!(with(Features::default()).errors(listed.clone()).len(), 1);
+    with(Features::with(&[Feature::DraListTypeAttributes])).expect_errors(&[(listed, &[])]);
 }
 
 #[test]
