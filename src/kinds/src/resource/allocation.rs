@@ -15,7 +15,7 @@ use super::{
     names::{validate_pool_name, validate_uid},
     selectors::{MAX_PARAMETERS_BYTES, validate_device_configuration, validate_raw_extension},
     shapes::ALLOCATION,
-    taints::{validate_device_binding_parameters, validate_device_tolerations},
+    taints::validate_device_binding_parameters,
 };
 use crate::{
     checks::require,
@@ -138,7 +138,6 @@ fn validate_allocation_result(allocation: &Value, path: &Path<'_>, names: &Reque
             names.validate_request_name_ref(text(result, "request"), &at.child("request"), errors);
             validate_device_request_allocation_result(result, at, errors);
             validate_device_binding_parameters(result, at, errors);
-            validate_device_tolerations(result, at, errors);
             validate_share_id(result, at, errors);
         },
         errors,
@@ -241,15 +240,23 @@ fn validate_network_device_data(network: &Value, path: &Path<'_>, errors: &mut E
         Value::clone,
         |address, at, errors| {
             let address = address.as_str().unwrap_or_default();
-            let error = match parse_cidr_sloppy(address) {
-                None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned(),
-                Some((ip, bits)) if format!("{ip}/{bits}") != address => {
-                    format!("must be in canonical form (\"{ip}/{bits}\")")
-                }
-                Some(_) => return,
-            };
-            errors.push(Error::invalid_str(at, address, &error));
+            if let Err(error) = check_interface_address(address) {
+                errors.push(Error::invalid_str(at, address, &error));
+            }
         },
         errors,
     );
+}
+
+/// As upstream's `IsValidInterfaceAddress`.
+fn check_interface_address(address: &str) -> Result<(), String> {
+    const FORM: &str = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+    let (ip, bits) = parse_cidr_sloppy(address).ok_or(FORM)?;
+    // An address of IPv4 that is written as one of IPv6 counts the bits of that.
+    let bits = i16::from(bits) - if ip.is_ipv4() && bits > 32 { 96 } else { 0 };
+    let canonical = format!("{ip}/{bits}");
+    match canonical == address {
+        true => Ok(()),
+        false => Err(format!("must be in canonical form ({canonical:?})")),
+    }
 }

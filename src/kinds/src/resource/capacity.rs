@@ -106,14 +106,14 @@ impl CapacityRange<'_> {
         let above = |what: &str| format!("{what} is larger than capacity value: {most}");
         refuse(min > most, "min", least, above("min"));
         let detail = format!("default is less than min: {}", shown(least));
-        refuse(default < min, "default", self.default, detail);
+        refuse(default < min, "min", self.default, detail);
         if let Some(highest) = self.range.get("max") {
             let max = quantity(highest);
             let detail = format!("min is larger than max: {}", shown(highest));
             refuse(min > max, "max", least, detail);
             refuse(max > most, "max", highest, above("max"));
             let detail = format!("default is more than max: {}", shown(highest));
-            refuse(default > max, "default", self.default, detail);
+            refuse(default > max, "max", self.default, detail);
         }
         self.validate_request_policy_range_step(least, path, errors);
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     checks::{number, push_invalid, require},
-    values::{items, text},
+    values::{items, set_default, text},
 };
 
 const MAX_REQUESTS: usize = 32;
@@ -69,16 +69,13 @@ pub(super) fn default_spec(spec: Option<&mut Value>) {
     }
 }
 
+/// One device, unless the request says otherwise; a mode that is there but empty is that of a request of version 1beta1 without a
+/// class, which has no defaults.
 fn default_count(request: &mut Value) {
     let Some(fields) = request.as_object_mut() else { return };
-    let is = |fields: &serde_json::Map<String, Value>, name: &str, value: &str| {
-        fields.get(name).and_then(Value::as_str).unwrap_or_default() == value
-    };
-    if is(fields, "allocationMode", "") {
-        fields.insert("allocationMode".to_owned(), "ExactCount".into());
-    }
-    let count = fields.get("count").and_then(Value::as_i64).unwrap_or(0);
-    if is(fields, "allocationMode", "ExactCount") && count == 0 {
+    set_default(fields, "allocationMode", "ExactCount");
+    let is_counted = fields.get("allocationMode").is_some_and(|mode| mode == "ExactCount");
+    if is_counted && fields.get("count").and_then(Value::as_i64).unwrap_or(0) == 0 {
         fields.insert("count".to_owned(), 1.into());
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     values::{items, text},
 };
 
-/// The number of taints a device, and tolerations a request may have.
+/// The most taints of a device.
 pub(super) const MAX_TAINTS: usize = 16;
 const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
@@ -31,15 +31,12 @@ pub(super) fn validate_device_taint(taint: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Validates the tolerations of a request or result.
+/// Validates the tolerations of a request, of which there may be any number.
 pub(super) fn validate_device_tolerations(holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_slice(
-        holder,
-        path,
-        ("tolerations", MAX_TAINTS),
-        validate_device_toleration,
-        errors,
-    );
+    let at = path.child("tolerations");
+    for (index, toleration) in items(holder, "tolerations").iter().enumerate() {
+        validate_device_toleration(toleration, &at.index(index), errors);
+    }
 }
 
 /// As upstream's `validateDeviceToleration`.

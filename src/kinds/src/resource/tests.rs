@@ -26,6 +26,8 @@ fn a_request_is_of_one_device_unless_it_says_otherwise() {
     };
     let one = json!({ "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1 });
     assert_eq!(made(exactly(json!({}))), json!({ "name": "r", "exactly": one }));
+    let empty = exactly(json!({ "allocationMode": "", "count": 0 }));
+    assert_eq!(made(empty), json!({ "name": "r", "exactly": one }));
     let all = json!({ "deviceClassName": "c", "allocationMode": "All" });
     assert_eq!(made(exactly(json!({ "allocationMode": "All" })))["exactly"], all);
     let alternatives = json!([{ "name": "f", "firstAvailable": [{ "name": "s", "deviceClassName": "c" }] }]);
@@ -133,10 +135,12 @@ fn an_allocation_is_checked_and_stays() {
             r#"status.devices[0]: Invalid value: {"Driver":"d","Pool":"p","Device":"b","ShareID":""}: must be an allocated device in the claim"#,
         ]),
         (json!({ "allocation": allocation(json!({})), "devices": [{
-            "driver": "d", "pool": "p", "device": "a", "networkData": { "ips": ["10.0.0.1/8", "10.0.0.01/8", "x"] },
+            "driver": "d", "pool": "p", "device": "a", "networkData": { "ips": ["10.0.0.1/8", "10.0.0.01/8", "x", "::ffff:1.2.3.4/120", "::ffff:1.2.3.4/40"] },
         }] }), &[
             "status.devices[0].networkData.ips[1]: Invalid value: \"10.0.0.01/8\": must be in canonical form (\"10.0.0.1/8\")",
             "status.devices[0].networkData.ips[2]: Invalid value: \"x\": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
+            "status.devices[0].networkData.ips[3]: Invalid value: \"::ffff:1.2.3.4/120\": must be in canonical form (\"1.2.3.4/24\")",
+            "status.devices[0].networkData.ips[4]: Invalid value: \"::ffff:1.2.3.4/40\": must be in canonical form (\"1.2.3.4/-56\")",
         ]),
     ]);
     let status =
@@ -178,6 +182,17 @@ fn a_template_gives_labels_and_annotations_only() {
         &old,
         &[(json!({ "spec": { "metadata": { "labels": { "q": "r" } } } }), &[&error])],
     );
+}
+
+#[test]
+fn tolerations_are_as_many_as_one_likes_and_those_of_results_are_not_looked_at() {
+    let many: Vec<Value> = (0..17).map(|_| json!({ "operator": "Exists" })).collect();
+    let trial = claims();
+    let old = trial
+        .create(exactly(json!({ "tolerations": many })))
+        .expect("a valid claim");
+    let unknown = allocation(json!({ "tolerations": [{ "operator": "Unknown" }] }));
+    trial.expect_status_errors(&old, &[(json!({ "allocation": unknown }), &[])]);
 }
 
 #[test]
@@ -337,6 +352,19 @@ fn shared_capacity_has_a_policy() {
                 &error(".validRange.step: Invalid value: \"3\": value is not a multiple of a given step (2) from (2)"),
                 &error(".validRange.step: Invalid value: \"11\": value is not a multiple of a given step (2) from (2)"),
             ],
+        ),
+        (
+            shared(json!({ "default": "1", "validRange": { "min": "2", "max": "1" } })),
+            &[
+                &error(".validRange.min: Invalid value: \"1\": default is less than min: 2"),
+                &error(".validRange.max: Invalid value: \"2\": min is larger than max: 1"),
+            ],
+        ),
+        (
+            shared(json!({ "default": "9", "validRange": { "min": "2", "max": "4" } })),
+            &[&error(
+                ".validRange.max: Invalid value: \"9\": default is more than max: 4",
+            )],
         ),
         (
             device(json!({ "capacity": { "mem": { "value": "1", "requestPolicy": {} } } })),

@@ -4,6 +4,8 @@
 use serde_json::{Map, Value};
 use trireme_registry::Conversion;
 
+use crate::values::set_default;
+
 /// The fields of a request of version 1beta1 in the order of its declaration; `name` and `firstAvailable` are in version
 /// 1 too, the others are below `exactly` there.
 const REQUEST: [&str; 9] = [
@@ -47,6 +49,9 @@ impl Conversion for RequestsOfClaims {
                 || exactly
                     .iter()
                     .any(|(name, value)| name != "deviceClassName" && is_set(value));
+            if !names_class {
+                set_default(&mut exactly, "allocationMode", "");
+            }
             for name in SHARED {
                 if let Some(value) = fields.remove(name) {
                     request.insert(name.to_owned(), value);
@@ -154,6 +159,29 @@ mod tests {
             {"name": "n", "deviceClassName": ""},
         ]);
         assert_eq!(served["spec"]["devices"]["requests"], expected);
+    }
+
+    #[test]
+    fn a_request_without_a_class_has_no_defaults() {
+        let kind = super::super::resourceclaims::kind(trireme_machinery::Features::default());
+        let claims = Trial::new("resource.k8s.io", "resourceclaims", kind);
+        let claims = claims.in_version("v1beta1", RequestsOfClaims { spec: "/spec" });
+        let of = |request: Value| {
+            claims.errors(
+                json!({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {"name": "c"},
+                "spec": {"devices": {"requests": [request]}}}),
+            )
+        };
+        let errors = [
+            "spec.devices.requests[0].exactly.deviceClassName: Required value",
+            "spec.devices.requests[0].exactly.allocationMode: Unsupported value: \"\": supported values: \"All\", \"ExactCount\"",
+        ];
+        assert_eq!(of(json!({"name": "r", "count": 3})), errors);
+        assert_eq!(of(json!({"name": "r", "allocationMode": "All"})), errors[..1]);
+        assert_eq!(
+            of(json!({"name": "r", "deviceClassName": "c", "allocationMode": ""})),
+            [""; 0]
+        );
     }
 
     #[test]
