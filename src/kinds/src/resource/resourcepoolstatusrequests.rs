@@ -224,13 +224,13 @@ impl Strategy for PoolStatusRequests {
 }
 
 fn validate_status(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("conditions");
+    validate_conditions(status, &at, errors);
     match number(status, "poolCount") {
         None => errors.push(Error::required(&path.child("poolCount"), "")),
         Some(count) => validate_minimum(count, 0, &path.child("poolCount"), errors),
     }
     validate_slice(status, path, ("pools", MAX_POOLS), validate_pool_status, errors);
-    let at = path.child("conditions");
-    validate_conditions(status, &at, errors);
     let count = items(status, "conditions").len();
     if count > MAX_CONDITIONS {
         errors.push(Error::too_many(&at, count, MAX_CONDITIONS));
@@ -240,12 +240,11 @@ fn validate_status(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 fn validate_pool_status(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_long_name_caseless(text(pool, "driver"), &path.child("driver"), errors);
     validate_pool_name(text(pool, "poolName"), &path.child("poolName"), errors);
-    validate_minimum(
-        number(pool, "generation").unwrap_or(0),
-        0,
-        &path.child("generation"),
-        errors,
-    );
+    // A number that must be there cannot be 0.
+    match number(pool, "generation").unwrap_or(0) {
+        0 => errors.push(Error::required(&path.child("generation"), "")),
+        generation => validate_minimum(generation, 0, &path.child("generation"), errors),
+    }
     if let Some(count) = number(pool, "resourceSliceCount") {
         validate_minimum(count, 1, &path.child("resourceSliceCount"), errors);
     }
@@ -287,6 +286,31 @@ mod tests {
 
     use super::*;
     use crate::testing::{Trial, named};
+
+    #[test]
+    fn answers_are_checked_conditions_first() {
+        let trial = Trial::new("resource.k8s.io", "resourcepoolstatusrequests", kind());
+        let request = trial
+            .create(named("r", json!({"driver": "d.example.com"})))
+            .expect("a valid request");
+        let pool = |generation: i64| json!({"driver": "d", "poolName": "p", "generation": generation});
+        trial.expect_status_errors(
+            &request,
+            &[
+                (json!({"poolCount": 1, "pools": [pool(1)]}), &[]),
+                (
+                    json!({"conditions": [{"type": "A", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}],
+                        "pools": [pool(0), pool(-1)]}),
+                    &[
+                        "status.conditions[0].reason: Required value",
+                        "status.poolCount: Required value",
+                        "status.pools[0].generation: Required value",
+                        "status.pools[1].generation: Invalid value: -1: must be greater than or equal to 0",
+                    ],
+                ),
+            ],
+        );
+    }
 
     #[test]
     fn a_request_is_answered_once() {
