@@ -15,43 +15,93 @@ pub(crate) struct PemBlock<'a> {
     pub(crate) content: Vec<u8>,
 }
 
-/// The well-formed blocks in their order.
+const BEGIN: &str = "-----BEGIN ";
+const END: &str = "-----END ";
+const DASHES: &str = "-----";
+
+/// The well-formed blocks in their order, as Go's `encoding/pem` finds them: `BEGIN` and `END` stand at the beginnings of lines
+/// that end with the dashes.
 pub(crate) fn blocks(text: &str) -> Vec<PemBlock<'_>> {
     let mut blocks = Vec::new();
     let mut rest = text;
-    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+    while let Some((block, after)) = next_block(rest) {
+        blocks.push(block);
         rest = after;
-        let Some((kind, body)) = after.split_once("-----") else {
-            break;
-        };
-        let Some((body, after_block)) = body.split_once(&format!("-----END {kind}-----")) else {
-            continue;
-        };
-        let (has_headers, body) = without_headers(body);
-        let content: String = body.split_whitespace().collect();
-        if let Ok(content) = STANDARD.decode(content) {
-            blocks.push(PemBlock {
-                kind,
-                has_headers,
-                content,
-            });
-            rest = after_block;
-        }
     }
     blocks
 }
 
-/// Takes the lines with a colon from the beginning.
-fn without_headers(body: &str) -> (bool, &str) {
-    let mut rest = body.trim_start();
+/// The first well-formed block and what comes after it.
+fn next_block(text: &str) -> Option<(PemBlock<'_>, &str)> {
+    let mut rest = text;
+    loop {
+        rest = after_line_begin(rest, BEGIN)?;
+        let (kind, after) = line(rest);
+        rest = after;
+        let Some(kind) = kind.strip_suffix(DASHES) else {
+            continue;
+        };
+        let (has_headers, body) = without_headers(rest)?;
+        rest = body;
+        if let Some((content, after)) = content_before_end(body, kind, has_headers) {
+            let block = PemBlock {
+                kind,
+                has_headers,
+                content,
+            };
+            return Some((block, after));
+        }
+    }
+}
+
+/// What follows a mark at the beginning of the text or of one of its lines.
+fn after_line_begin<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    text.strip_prefix(mark).or_else(|| {
+        let mut found = text.match_indices(mark);
+        let (at, _) = found.find(|(at, _)| text.get(..*at).is_some_and(|before| before.ends_with('\n')))?;
+        text.get(at..)?.strip_prefix(mark)
+    })
+}
+
+/// The first line without blanks at its end, and the lines after it.
+fn line(text: &str) -> (&str, &str) {
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let line = line
+        .strip_suffix('\r')
+        .filter(|_| line.len() < text.len())
+        .unwrap_or(line);
+    (line.trim_end_matches([' ', '\t']), rest)
+}
+
+/// Takes the lines with a colon from the beginning; none if nothing is left.
+fn without_headers(body: &str) -> Option<(bool, &str)> {
+    let mut rest = body;
     let mut has_headers = false;
-    while let Some((line, after)) = rest.split_once('\n')
-        && line.contains(':')
-    {
+    while !rest.is_empty() {
+        let (first, after) = line(rest);
+        if !first.contains(':') {
+            return Some((has_headers, rest));
+        }
         has_headers = true;
         rest = after;
     }
-    (has_headers, rest)
+    None
+}
+
+/// The decoded bytes before the end of a block of a kind, and what comes after its last line.
+fn content_before_end<'a>(body: &'a str, kind: &str, has_headers: bool) -> Option<(Vec<u8>, &'a str)> {
+    let (encoded, trailer) = match body.strip_prefix(END).filter(|_| !has_headers) {
+        Some(trailer) => ("", trailer),
+        None => body.split_once(&format!("\n{END}"))?,
+    };
+    let after = trailer.strip_prefix(kind)?.strip_prefix(DASHES)?;
+    let (left, after) = line(after);
+    let encoded: String = encoded
+        .chars()
+        .filter(|c| !matches!(c, ' ' | '\t' | '\r' | '\n'))
+        .collect();
+    let content = STANDARD.decode(encoded).ok()?;
+    left.is_empty().then_some((content, after))
 }
 
 #[cfg(test)]
@@ -74,6 +124,35 @@ mod tests {
             block_types("-----BEGIN A-----\n!\n-----END A-----"),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn a_block_is_one_that_go_reads() {
+        let count = |text: &str| blocks(text).len();
+        let block = "-----BEGIN A-----\nAAAA\n-----END A-----";
+        for text in [
+            block.to_owned(),
+            block.replace('\n', "\r\n"),
+            format!("x\n{block} \t\nx"),
+            "-----BEGIN A-----\n-----END A-----".to_owned(),
+            format!("-----BEGIN B-----\n{block}"),
+            block.replace("AAAA", "AA AA\t"),
+        ] {
+            assert_eq!(count(&text), 1, "{text:?}");
+        }
+        for text in [
+            format!("x {block}"),
+            block.replace("\n-----END", "-----END"),
+            format!("{block}x"),
+            block.replacen("A-----", "A-----x", 1),
+            block.replace("END A", "END B"),
+            block.replace("AAAA", "AAA"),
+            "-----BEGIN A-----\nx: y".to_owned(),
+            "-----BEGIN A-----".to_owned(),
+        ] {
+            assert_eq!(count(&text), 0, "{text:?}");
+        }
+        assert_eq!(count(&format!("{block}\n{block}")), 2);
     }
 
     #[test]
