@@ -33,7 +33,7 @@ fn validate_status_conditions(object: &Value) -> ErrorList {
             errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
         }
         if condition_type.is_empty() {
-            errors.push(Error::required(&at.child("type"), "must not be empty"));
+            errors.push(Error::required(&at.child("type"), ""));
         }
     }
     errors

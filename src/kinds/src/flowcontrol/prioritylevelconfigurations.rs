@@ -18,6 +18,8 @@ use crate::{
 const SPEC: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec";
 const LIMITED: &str = "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
 const QUEUING: &str = "io.k8s.api.flowcontrol.v1.QueuingConfiguration";
+/// What version 1beta3 kept beside a level; no object has it.
+const PRESERVES_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const MAX_QUEUES: i64 = 10_000_000;
 /// The random bits that there are for dealing a hand of queues.
 const MAX_ENTROPY_BITS: f64 = 60.0;
@@ -129,6 +131,11 @@ impl Strategy for PriorityLevels {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
+        let annotations = object.pointer("/metadata/annotations");
+        if annotations.is_some_and(|annotations| annotations.get(PRESERVES_ZERO).is_some()) {
+            let detail = format!("annotation '{PRESERVES_ZERO}' is forbidden");
+            errors.push(Error::forbidden(&Path::new("metadata.annotations"), &detail));
+        }
         validate_priority_level_configuration_spec(name, spec, &Path::new("spec"), &mut errors);
         validate_if_mandatory_priority_level_configuration_object(name, spec, &mut errors);
         errors.extend(validate_status_conditions(object));
@@ -310,6 +317,28 @@ fn entropy_bits(queues: i64, hand: i64) -> f64 {
 mod tests {
     use super::*;
     use crate::testing::{Trial, named};
+
+    #[test]
+    fn conditions_have_types_and_annotations_of_conversion_are_forbidden() {
+        let trial = Trial::new("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", kind());
+        let limited = json!({ "type": "Limited", "limited": { "limitResponse": { "type": "Reject" } } });
+        let level = trial.create(named("l", limited.clone())).expect("a valid level");
+        let status = json!({ "conditions": [{ "type": "A" }, { "type": "A" }, { "type": "" }] });
+        trial.expect_status_errors(
+            &level,
+            &[(
+                status,
+                &[
+                    "status.conditions[1].type: Duplicate value: \"A\"",
+                    "status.conditions[2].type: Required value",
+                ],
+            )],
+        );
+        let mut marked = named("l", limited);
+        marked["metadata"]["annotations"] = json!({ PRESERVES_ZERO: "" });
+        let error = format!("metadata.annotations: Forbidden: annotation '{PRESERVES_ZERO}' is forbidden");
+        trial.expect_errors(&[(marked, &[&error])]);
+    }
 
     #[test]
     fn errors() {
