@@ -90,7 +90,8 @@ fn validate_lease_candidate_spec(spec: &Value, path: &Path<'_>, errors: &mut Err
         errors.push(Error::required(&at, ""));
         return;
     }
-    if strategy == STRATEGIES[0] && emulated.is_none_or(|version| version.numbers == [0; 3]) {
+    let is_zero = |version: &SemanticVersion| zero().is_some_and(|zero| version.precedence(&zero).is_eq());
+    if strategy == STRATEGIES[0] && emulated.as_ref().is_none_or(is_zero) {
         let detail = "must be specified when `strategy` is 'OldestEmulationVersion'";
         errors.push(Error::required(&path.child("emulationVersion"), detail));
     }
@@ -108,18 +109,23 @@ pub(super) fn validate_coordinated_lease_strategy(strategy: &str, path: &Path<'_
     }
 }
 
-/// A semantic version, if the field holds one.
+/// The version that counts where a field holds none.
+fn zero() -> Option<SemanticVersion> {
+    SemanticVersion::parse("0.0.0").ok()
+}
+
+/// The semantic version of a field that is there; one that is none counts as zero.
 fn validate_version(spec: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) -> Option<SemanticVersion> {
     let given = text(spec, name);
     if given.is_empty() {
         return None;
     }
-    let parsed = SemanticVersion::parse(given).ok();
-    if parsed.is_none() {
-        let detail = "must be a valid semantic version";
-        errors.push(Error::invalid_str(&path.child(name), given, detail));
+    if let Ok(version) = SemanticVersion::parse(given) {
+        return Some(version);
     }
-    parsed
+    let detail = "must be a valid semantic version";
+    errors.push(Error::invalid_str(&path.child(name), given, detail));
+    zero()
 }
 
 #[cfg(test)]
@@ -146,8 +152,19 @@ mod tests {
             ),
             (
                 spec("1.36", "1.35.0"),
-                &["spec.binaryVersion: Invalid value: \"1.36\": must be a valid semantic version"],
+                &[
+                    "spec.binaryVersion: Invalid value: \"1.36\": must be a valid semantic version",
+                    "spec.binaryVersion: Invalid value: \"1.36\": must be greater than or equal to `emulationVersion`",
+                ],
             ),
+            (
+                spec("1.36.0", "1"),
+                &[
+                    "spec.emulationVersion: Invalid value: \"1\": must be a valid semantic version",
+                    "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
+                ],
+            ),
+            (spec("0.0.0", "0.0.0-a"), &[]),
             (
                 named("c", json!({})),
                 &[
