@@ -67,12 +67,14 @@ pub fn is_reset(entries: Option<&Value>) -> bool {
 
 /// True if two lists of entries differ in their times and in their order at most.
 pub fn same_but_for_times(one: &Value, other: &Value) -> bool {
-    let all_in = |some: &Value, all: &Value| {
-        let all = all.as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut some = some.as_array().into_iter().flatten();
-        some.all(|entry| all.iter().any(|other| is_same_entry(entry, other)))
-    };
-    all_in(one, other) && all_in(other, one)
+    let (one, other) = (by_manager(one), by_manager(other));
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_entry(one, other))
+}
+
+fn by_manager(entries: &Value) -> Vec<&Value> {
+    let mut entries: Vec<&Value> = entries.as_array().into_iter().flatten().collect();
+    entries.sort_by_key(|entry| ["manager", "operation", "apiVersion", "subresource"].map(|name| text(entry, name)));
+    entries
 }
 
 fn is_same_entry(one: &Value, other: &Value) -> bool {

@@ -1,5 +1,7 @@
 //! `metadata.managedFields` as they are stored, read and changed in place: no set is decoded.
 
+use std::cell::OnceCell;
+
 use serde_json::Value;
 
 use super::{
@@ -10,6 +12,7 @@ use super::{
     updater::{ManagedVersions, stripped},
     walk::{FieldComparison, fields_of},
 };
+use crate::Object;
 
 /// Notes in `entries` an update from `old` to `new`, both in `id`'s version, at `time`, if it changes fields that `id` owns
 /// already and no other manager does. Otherwise, and where there are several versions, it is `None` and nothing has changed:
@@ -106,11 +109,12 @@ fn is_by(entry: &Value, id: &ManagerId) -> bool {
 /// True if `FieldsV1` have the paths of a set and no others.
 fn is_exactly(fields: &Value, set: &FieldSet) -> bool {
     let Some(texts) = fields.as_object() else { return false };
+    let level = StoredLevel::of(fields);
     let mut in_turn = texts.iter().filter(|(text, _)| *text != ".");
     let is_same = |(element, entry): (&PathElement, &SetEntry)| {
         // Fields come in the same order on both sides; keys and values may not.
         let next = in_turn.next().filter(|(text, _)| element.is_written(text));
-        let found = next.map(|(_, found)| found).or_else(|| below(fields, element));
+        let found = next.map(|(_, found)| found).or_else(|| level.below(element));
         found.is_some_and(|found| is_member(found) == entry.is_member && is_exactly(found, &entry.below))
     };
     texts.len() - usize::from(texts.contains_key(".")) == set.entries().len() && set.entries().all(is_same)
@@ -118,8 +122,9 @@ fn is_exactly(fields: &Value, set: &FieldSet) -> bool {
 
 /// True if `FieldsV1` have all paths of a set.
 fn has_all(fields: &Value, set: &FieldSet) -> bool {
+    let level = StoredLevel::of(fields);
     set.entries().all(|(element, entry)| {
-        below(fields, element).is_some_and(|below| {
+        level.below(element).is_some_and(|below| {
             (!entry.is_member || is_member(below)) && (entry.below.is_empty() || has_all(below, &entry.below))
         })
     })
@@ -127,8 +132,10 @@ fn has_all(fields: &Value, set: &FieldSet) -> bool {
 
 /// True if `FieldsV1` have a path of a set, or one below: what is a whole now may have been stored by its parts.
 fn has_any(fields: &Value, set: &FieldSet) -> bool {
+    let level = StoredLevel::of(fields);
     set.entries().any(|(element, entry)| {
-        below(fields, element).is_some_and(|below| entry.is_member || has_any(below, &entry.below))
+        let below = level.below(element);
+        below.is_some_and(|below| entry.is_member || has_any(below, &entry.below))
     })
 }
 
@@ -138,14 +145,43 @@ fn is_member(below: &Value) -> bool {
         .is_some_and(|below| below.is_empty() || below.contains_key("."))
 }
 
-/// The fields at and below an element. A field has one text; keys and values have several, of which ours is found at once.
-fn below<'v>(fields: &'v Value, element: &PathElement) -> Option<&'v Value> {
-    let fields = fields.as_object()?;
-    let is_it = |key: &str| PathElement::parse(key).as_ref() == Some(element);
-    fields.get(&element.encoded()).or_else(|| match element {
-        PathElement::Field(_) => None,
-        _ => fields.iter().find(|(key, _)| is_it(key)).map(|(_, below)| below),
-    })
+/// `FieldsV1` at and below one place.
+struct StoredLevel<'v> {
+    fields: Option<&'v Object>,
+    /// The keys and values that are written otherwise than here, sorted. A field has one text; keys and values have several.
+    odd: OnceCell<Vec<(PathElement, &'v Value)>>,
+}
+
+impl<'v> StoredLevel<'v> {
+    fn of(fields: &'v Value) -> Self {
+        Self {
+            fields: fields.as_object(),
+            odd: OnceCell::new(),
+        }
+    }
+
+    /// The fields at and below an element.
+    fn below(&self, element: &PathElement) -> Option<&'v Value> {
+        let fields = self.fields?;
+        fields.get(&element.encoded()).or_else(|| match element {
+            PathElement::Field(_) => None,
+            _ => {
+                let odd = self.odd.get_or_init(|| odd_texts(fields));
+                let place = odd.binary_search_by(|(other, _)| other.cmp(element)).ok()?;
+                odd.get(place).map(|(_, below)| *below)
+            }
+        })
+    }
+}
+
+fn odd_texts(fields: &Object) -> Vec<(PathElement, &Value)> {
+    let odd = fields.iter().filter_map(|(text, below)| {
+        let element = PathElement::parse(text)?;
+        (!element.is_written(text)).then_some((element, below))
+    });
+    let mut odd: Vec<_> = odd.collect();
+    odd.sort_by(|(one, _), (other, _)| one.cmp(other));
+    odd
 }
 
 #[cfg(test)]
@@ -188,6 +224,44 @@ mod tests {
             assert_eq!(entries, before);
         }
     }
+
+    #[test]
+    fn many_items_are_looked_up_in_time() {
+        const ITEMS: usize = 20_000;
+        let one = One::new();
+        let items =
+            |name: &str| json!({"tags": (0..ITEMS).map(|number| format!("{name}{number}")).collect::<Vec<_>>()});
+        let id = |name| ManagerId::updater(name, "v1", "");
+        let mut managers = Managers::default();
+        managers.update(&one, &json!({}), &items("a"), id("first"), "1");
+        let mut entries = managers.encode().expect("one");
+        let started = entries.clone();
+        assert_eq!(
+            update_owned(&mut entries, &one, &json!({}), &items("b"), &id("second"), "2"),
+            None
+        );
+        assert_eq!(entries, started);
+    }
+
+    #[test]
+    fn elements_are_found_whatever_their_text_is() {
+        let entries = json!([{
+            "manager": "first", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:ports": {"k:{\"protocol\":\"TCP\", \"port\":80}": {"f:name": {}}}, "f:tags": {"v: \"a\"": {}}},
+        }]);
+        let one = One::new();
+        let old = json!({"ports": [{"port": 80, "protocol": "TCP", "name": "a"}], "tags": ["a"]});
+        let renamed = json!({"ports": [{"port": 80, "protocol": "TCP", "name": "b"}], "tags": ["a"]});
+        let bare = json!({"ports": [{"port": 80, "protocol": "TCP", "name": "a"}]});
+        let update = |new: &Value, name: &str| {
+            let id = ManagerId::updater(name, "v1", "");
+            update_owned(&mut entries.clone(), &one, &old, new, &id, "2")
+        };
+        assert!(update(&renamed, "first").is_some());
+        assert!(update(&renamed, "second").is_none());
+        assert!(update(&bare, "second").is_none());
+    }
+
     #[test]
     fn what_was_applied_before_with_the_same_fields_is_noted_in_place() {
         let one = One::new();
