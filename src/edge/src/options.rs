@@ -84,7 +84,7 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: OptionsVerb) 
         field_validation,
         creation_check: None,
         is_patch: matches!(write, OptionsVerb::Patch | OptionsVerb::Apply),
-        force: matches!(write, OptionsVerb::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),
+        force: matches!(write, OptionsVerb::Apply).then(|| query.flag("force")),
     })
 }
 
@@ -144,6 +144,26 @@ mod tests {
         assert_eq!(manager_of(&"ä".repeat(100)).len(), 128);
         assert_eq!(manager_of(""), "unknown");
         assert_eq!(manager_of("/lead/1"), "unknown");
+    }
+
+    #[test]
+    fn an_apply_is_forced_unless_its_parameter_says_no() {
+        let force = |raw: &str| {
+            let query = Query::parse(Some(raw)).expect("is in order");
+            let options = read(&query, None, OptionsVerb::Apply);
+            options.map(|options| options.force).ok().flatten()
+        };
+        // `True` is what Python makes of a boolean.
+        for given in ["=true", "=True", "=TRUE", "=1", "=yes", "=", ""] {
+            assert_eq!(
+                force(&format!("fieldManager=a&force{given}")),
+                Some(true),
+                "force{given}"
+            );
+        }
+        for given in ["", "&force=false", "&force=False", "&force=0", "&force=0&force=1"] {
+            assert_eq!(force(&format!("fieldManager=a{given}")), Some(false), "{given}");
+        }
     }
 
     #[test]
