@@ -199,6 +199,13 @@ pub(crate) fn record_termination(state: &ChainState, exchange: &Exchange, code: 
     count_termination(Series::of_termination(exchange, code));
 }
 
+/// Counts a request whose answer is broken off because its time is over.
+pub(crate) fn record_abort(exchange: &Exchange) {
+    let mut labels = Series::of(exchange, 0).labels();
+    labels.retain(|label| label.key() != "component");
+    counter!("apiserver_request_aborts_total", labels).increment(1);
+}
+
 /// Counts a request that another API server was to answer and that was not passed on.
 pub(crate) fn record_not_proxied(exchange: &Exchange, group_version: &GroupVersion, code: StatusCode) {
     let mut series = Series::of_termination(exchange, code);

@@ -33,6 +33,7 @@ use crate::{
 
 mod access_metrics;
 mod audit;
+mod slow_readers;
 mod slow_requests;
 
 /// Lets masters do everything, and all users read the public paths.
@@ -186,6 +187,8 @@ async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<B
     let app = App::new()
         .route("/panic", web::get().to(|| async { panics() }))
         .route("/never", web::get().to(std::future::pending::<HttpResponse>))
+        .route("/endless", web::get().to(slow_readers::endless))
+        .route("/api/v1/endless", web::get().to(slow_readers::endless))
         .route(
             "/warn",
             web::get().to(|exchange: CurrentExchange| async move {

@@ -1,4 +1,5 @@
-//! Measures requests, from their first filter to the last byte of their answer.
+//! Measures requests, from their first filter to the last byte of their answer, and breaks off an answer that is still being
+//! streamed when the deadline of its request has passed: a client that reads slowly would keep its seat for as long as it likes.
 
 use std::{
     pin::Pin,
@@ -38,6 +39,12 @@ impl RequestObservation {
     /// The answer was not streamed and is as good as written, or the connection that it switched over has ended.
     fn finish(mut self, bytes: u64) {
         self.bytes = bytes;
+    }
+
+    /// Reports whether the whole answer had to be written by now.
+    fn is_too_late(&self) -> bool {
+        let is_over = |deadline| self.clock.now() >= deadline;
+        self.exchange.deadline.get().is_some_and(is_over)
     }
 
     /// The answer is made and yet to be written.
@@ -100,6 +107,11 @@ pub(crate) fn observe(
     })
 }
 
+/// The reason that an answer breaks off.
+#[derive(Debug, thiserror::Error)]
+#[error("the client did not read the answer within the time of its request")]
+struct StreamedTooLong;
+
 /// A streamed body that is counted.
 struct ObservedBody {
     body: BoxBody,
@@ -114,6 +126,10 @@ impl MessageBody for ObservedBody {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        if self.observation.is_too_late() {
+            metrics::record_abort(&self.observation.exchange);
+            return Poll::Ready(Some(Err(StreamedTooLong.into())));
+        }
         let next = Pin::new(&mut self.body).poll_next(cx);
         if let Poll::Ready(Some(Ok(chunk))) = &next {
             self.observation.bytes += u64::try_from(chunk.len()).unwrap_or(0);
