@@ -21,6 +21,7 @@ use crate::{
     api::Api,
     chain,
     config::{EdgeConfig, Rooms},
+    dropped_requests::DroppedRequests,
     filters::audit_id,
     installed_paths::InstalledPaths,
     routes,
@@ -67,6 +68,7 @@ impl Edge {
             impersonator: Impersonator::new(Arc::clone(&rooms.authorizer), rooms.clock.clone(), config.features),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
+            dropped: DroppedRequests::default(),
             watches: WatchCounts::default(),
             open_watches: UserCounts::new(config.watches, WATCHES),
             open_connections: UserCounts::new(

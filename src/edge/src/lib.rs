@@ -18,6 +18,7 @@ pub mod components;
 mod compress;
 mod config;
 mod delete_options;
+mod dropped_requests;
 mod edge;
 mod exchange;
 mod filters;

@@ -12,7 +12,10 @@ use trireme_registry::PublishedSurface;
 use trireme_http::server::ServerLifecycle;
 use trireme_machinery::schema::TypeTable;
 
-use crate::{allowed_origins::AllowedOrigins, spans::Spans, user_counts::UserCounts, watch_counts::WatchCounts};
+use crate::{
+    allowed_origins::AllowedOrigins, dropped_requests::DroppedRequests, spans::Spans, user_counts::UserCounts,
+    watch_counts::WatchCounts,
+};
 
 /// The parts that the filter chain works with.
 pub(crate) struct ChainState {
@@ -28,6 +31,8 @@ pub(crate) struct ChainState {
     pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
+    /// The requests for which it had no seat lately.
+    pub(crate) dropped: DroppedRequests,
     /// The watches under way, by which writes are more or less work.
     pub(crate) watches: WatchCounts,
     /// The watches of users, within their bounds.

@@ -25,6 +25,7 @@ use trireme_http::server::ServerLifecycle;
 
 use crate::{
     allowed_origins::AllowedOrigins,
+    dropped_requests::DroppedRequests,
     exchange::CurrentExchange,
     state::ChainState,
     user_counts::{OpenBounds, OpenMetrics, UserCounts},
@@ -127,6 +128,7 @@ impl Fixture {
                 )
                 .expect("its actors start"),
             ),
+            dropped: DroppedRequests::default(),
             watches: WatchCounts::default(),
             open_watches: unbounded(),
             open_connections: unbounded(),

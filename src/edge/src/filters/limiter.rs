@@ -1,6 +1,9 @@
 //! Bounds how many requests are worked on at once, and whose.
 
-use std::{pin::pin, time::Instant};
+use std::{
+    pin::pin,
+    time::{Instant, UNIX_EPOCH},
+};
 
 use actix_web::{
     HttpResponse,
@@ -153,8 +156,16 @@ pub(crate) fn too_many(state: &ChainState, exchange: &Exchange) -> HttpResponse 
     );
     response
         .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        .insert(RETRY_AFTER, HeaderValue::from(retry_after(state, exchange)));
     response
+}
+
+/// The seconds after which a client that got no seat may ask again: with priority and fairness, the longer its level has been
+/// overloaded, the more.
+fn retry_after(state: &ChainState, exchange: &Exchange) -> u64 {
+    let Some(flow) = exchange.flow.get() else { return 1 };
+    let now = state.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    state.dropped.record(flow.level(), now.as_secs())
 }
 
 /// Names the flow schema and the priority level of a request in its answer.
