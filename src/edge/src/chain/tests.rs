@@ -369,6 +369,9 @@ async fn a_draining_server_sends_clients_away_but_answers_probes() {
     let seen = fixture.get("/api/v1/pods", Some("admin")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "5"));
     assert_eq!(fixture.get("/readyz", None).await.code, 200);
+    for path in ["/metrics", "/metrics/slis"] {
+        assert_eq!(fixture.get(path, Some("admin")).await.code, 200, "{path}");
+    }
 }
 
 #[actix_web::test]

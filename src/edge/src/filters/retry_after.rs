@@ -1,5 +1,5 @@
 //! While the server finishes running requests, answers new ones with 429 and `Retry-After`, if configured
-//! (`--shutdown-send-retry-after`). Probes are answered to the end.
+//! (`--shutdown-send-retry-after`). Probes and scrapes of metrics are answered to the end.
 
 use trireme_machinery::{ApiError, Reason};
 
@@ -13,7 +13,8 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 /// # Errors
 /// 429 then.
 pub(crate) fn check(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
-    if !state.lifecycle.is_refusing() || is_probe(exchange.info.path()) {
+    let path = exchange.info.path();
+    if !state.lifecycle.is_refusing() || is_probe(path) || path.starts_with("/metrics") {
         return Ok(());
     }
     let text = "The apiserver is shutting down, please try again later.";
