@@ -124,8 +124,12 @@ impl RequestInfo {
         }
         self.locate(rest, special == Some(RequestVerb::Proxy));
         let is_named = !self.path_name().is_empty();
+        let names_verb = special.is_some();
         self.verb = special.unwrap_or_else(|| object_verb(method, is_named, query));
-        self.select(query);
+        // Of a path that names its verb, such as `/api/v1/watch/pods`, selectors say nothing about what is authorized.
+        if !names_verb {
+            self.select(query);
+        }
         Ok(())
     }
 
@@ -425,6 +429,16 @@ mod tests {
             "/api/v1/pods?fieldSelector=metadata.name%3Dx",
             "deletecollection - v1 - pods - -",
         );
+    }
+
+    #[test]
+    fn paths_that_name_their_verb_are_authorized_without_selectors() {
+        let url = "/api/v1/watch/namespaces/other/pods?labelSelector=a&fieldSelector=metadata.name%3Dx";
+        check("GET", url, "watch - v1 other pods - -");
+        let (path, query) = url.split_once('?').expect("there is one");
+        let query = Query::parse(Some(query)).expect("is in order");
+        let info = RequestInfo::parse("GET", path, &query).expect("is in order");
+        assert_eq!((info.field_selector(), info.label_selector()), (None, None));
     }
 
     #[test]
