@@ -1,4 +1,4 @@
-//! gzip for large answers to GET and LIST.
+//! gzip for large answers.
 
 use std::{
     io::Write,
@@ -31,10 +31,23 @@ pub(crate) fn large(features: Features, request: &HttpRequest, response: HttpRes
     if !large || !accepts_gzip(request) || !features.has(Feature::ApiResponseCompression) {
         return response;
     }
+    compressed(response)
+}
+
+/// Compresses an answer of any size if the client takes gzip, whichever features are on.
+pub(crate) fn any(request: &HttpRequest, response: HttpResponse) -> HttpResponse {
+    match accepts_gzip(request) {
+        true => compressed(response),
+        false => response,
+    }
+}
+
+fn compressed(response: HttpResponse) -> HttpResponse {
     let mut response = response.map_body(|_, body| BoxBody::new(GzipBody::new(body)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    // Beside what else the answer depends on.
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 
@@ -133,6 +146,15 @@ mod tests {
             .expect("it is gzip");
         assert_eq!(plain.len(), 300_000);
         assert!(plain.iter().enumerate().all(|(i, byte)| usize::from(*byte) == i % 251));
+    }
+
+    #[test]
+    fn what_else_an_answer_depends_on_is_still_said() {
+        let request = TestRequest::default().insert_header((ACCEPT_ENCODING, "gzip"));
+        let response = HttpResponse::Ok().insert_header((VARY, "Accept")).body("x");
+        let response = any(&request.to_http_request(), response);
+        let vary: Vec<&[u8]> = response.headers().get_all(VARY).map(HeaderValue::as_bytes).collect();
+        assert_eq!(vary, [&b"Accept"[..], b"Accept-Encoding"]);
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use trireme_registry::{
 };
 
 use super::{ResourceCall, object::ObjectShape};
-use crate::{compress, query::Query, respond::HandlerResult};
+use crate::{query::Query, respond::HandlerResult};
 
 /// `export` did something before Kubernetes 1.21.
 fn refuse_export(query: &Query) -> Result<(), ApiError> {
@@ -29,9 +29,8 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         freshness: get_freshness(call.exchange.query.get("resourceVersion"))?,
     };
     let registry = &call.route.registry;
-    let response = match call.subresource {
+    Ok(match call.subresource {
         Subresource::Scale => shape.value(call, StatusCode::OK, registry.scale(request).await?),
         _ => shape.item(call, StatusCode::OK, &registry.get(request).await?).await?,
-    };
-    Ok(compress::large(call.api.features, &call.http, response))
+    })
 }

@@ -23,7 +23,6 @@ use trireme_registry::{Item, ListPage, ResourceDefinition, protobuf, request::Li
 use super::{ResourceCall, list_query, protobuf_list::ProtobufListBody};
 use crate::{
     audit_trail::AuditTrail,
-    compress,
     exchange::Exchange,
     negotiation::{Accept, MetaVersion, OfferedForms, Produces, ResponseFormat, ShownPart, negotiate_view},
     respond::{self, HandlerResult},
@@ -47,8 +46,7 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     };
     let mut page = call.route.registry.list(request).await?;
     page.items = versions::in_version(info, page.items, call.route.version).await?;
-    let response = shape.page(call, page).await?;
-    Ok(compress::large(call.api.features, &call.http, response))
+    shape.page(call, page).await
 }
 
 /// The form in which the client wants a list.

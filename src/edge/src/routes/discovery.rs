@@ -11,6 +11,7 @@ use trireme_registry::documents::Document;
 use super::proxied;
 use crate::{
     api::EdgeShared,
+    compress,
     exchange::{CurrentExchange, Exchange},
     installed_paths::not_found,
     negotiation::{self, Accept, Produces, Transform, negotiate},
@@ -31,13 +32,10 @@ enum Form {
 /// `/api`
 pub(super) async fn core(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
     let answered = negotiate_form(&exchange, Routed::Yes).map(|accept| {
-        tagged(
-            &exchange,
-            &request,
-            accept,
-            &api.api_versions,
-            api.director.surface().documents().aggregated_core(),
-        )
+        let surface = api.director.surface();
+        let aggregated = surface.documents().aggregated_core();
+        let response = tagged(&exchange, &request, accept, &api.api_versions, aggregated);
+        compress::large(api.features, &request, response)
     });
     respond::finish(&exchange, read_only(&exchange, answered))
 }
@@ -47,13 +45,9 @@ pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: 
     let surface = api.director.surface();
     let documents = surface.documents();
     let answered = negotiate_form(&exchange, Routed::No).map(|accept| {
-        tagged(
-            &exchange,
-            &request,
-            accept,
-            documents.group_list(),
-            documents.aggregated_groups(),
-        )
+        let (plain, aggregated) = (documents.group_list(), documents.aggregated_groups());
+        let response = tagged(&exchange, &request, accept, plain, aggregated);
+        compress::large(api.features, &request, response)
     });
     respond::finish(&exchange, answered)
 }

@@ -1,12 +1,12 @@
 //! Paths that are no resources: version, metrics and the index of paths.
 
 use actix_web::{
-    HttpResponse,
+    HttpRequest, HttpResponse,
     http::{StatusCode, header},
 };
 use serde_json::json;
 
-use crate::{api::EdgeShared, exchange::CurrentExchange, negotiation::Produces, respond, status};
+use crate::{api::EdgeShared, compress, exchange::CurrentExchange, negotiation::Produces, respond, status};
 
 /// The paths beside the groups' and versions'.
 const PATHS: [&str; 15] = [
@@ -73,13 +73,14 @@ fn platform() -> &'static str {
 }
 
 /// `/metrics`
-pub(super) async fn metrics(api: EdgeShared) -> HttpResponse {
-    HttpResponse::Ok()
+pub(super) async fn metrics(api: EdgeShared, request: HttpRequest) -> HttpResponse {
+    let response = HttpResponse::Ok()
         .insert_header((
             header::CONTENT_TYPE,
             "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
         ))
-        .body(api.metrics.render())
+        .body(api.metrics.render());
+    compress::any(&request, response)
 }
 
 /// `/`

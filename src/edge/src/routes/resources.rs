@@ -10,6 +10,7 @@ use trireme_registry::{
 use super::proxied;
 use crate::{
     api::EdgeShared,
+    compress,
     exchange::{CurrentExchange, Exchange},
     handlers::{self, ResourceCall, virtual_resource},
     installed_paths::not_found,
@@ -119,16 +120,17 @@ async fn stored(
     }
     let part = part.map_or(Ok(Subresource::None), |part| part_of(&definition, part))?;
     let call = call(exchange, api, http, route, part);
-    match verb {
+    let answered = match verb {
         Verb::Get => handlers::get::handle(&call).await,
         Verb::List => handlers::list::handle(&call).await,
-        Verb::Watch => handlers::watch::handle(&call).await,
+        Verb::Watch => return handlers::watch::handle(&call).await,
         Verb::Create => handlers::create::handle(&call, payload).await,
         Verb::Update => handlers::update::handle(&call, payload).await,
         Verb::Patch => handlers::patch::handle(&call, payload).await,
         Verb::Delete => handlers::delete::handle(&call, payload).await,
         Verb::DeleteCollection => handlers::delete_collection::handle(&call, payload).await,
-    }
+    };
+    answered.map(|response| compress::large(call.api.features, &call.http, response))
 }
 
 fn call(
