@@ -136,7 +136,7 @@ impl Exchange {
 
     /// Reports whether the client wants indented JSON.
     pub(crate) fn pretty(&self) -> bool {
-        negotiation::wants_pretty(&self.query, self.user_agent.as_deref())
+        negotiation::wants_pretty(&self.query, self.accept.as_deref(), self.user_agent.as_deref())
     }
 
     /// The form of errors.

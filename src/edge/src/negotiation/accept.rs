@@ -7,6 +7,9 @@ use trireme_machinery::{ApiError, ErrorDetails, Reason};
 /// The representations that kube-apiserver names in its refusals.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
+/// Headers with more clauses are sorted in another way, as by Go.
+const MOST_INSERTED: usize = 12;
+
 /// The media types of a path in the eyes of kube-apiserver's router. It looks at a request before any other code
 /// does, takes a media type only by its full name or as `*/*`, and knows no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +155,9 @@ struct Clause<'a> {
     /// Absent if there is none of the parameters.
     transform: Option<Transform<'a>>,
     stream: &'a str,
+    /// `sv`, the version of the machinery's own types.
+    server_version: &'a str,
+    is_pretty: bool,
 }
 
 /// Agrees on how objects are shown.
@@ -208,8 +214,7 @@ pub(crate) fn negotiate<T: Default>(
             view: T::default(),
         });
     };
-    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).collect();
-    clauses.sort_by(preference);
+    let clauses = clauses(header);
     let choices = clauses
         .iter()
         .flat_map(|clause| ResponseFormat::ALL.map(|format| (clause, format)));
@@ -231,17 +236,20 @@ impl Clause<'_> {
             ("*", "*") | ("application", "*") => true,
             (kind, subtype) => format.media_type().split_once('/') == Some((kind, subtype)),
         };
-        named && (self.stream.is_empty() || self.stream == "watch" && format.stream_media_type().is_some())
+        named
+            && (self.stream.is_empty() || self.stream == "watch" && format.stream_media_type().is_some())
+            && matches!(self.server_version, "" | "v1")
     }
 }
 
+/// Reads a clause as `goautoneg` does: what it cannot make sense of is left out.
 fn clause(text: &str) -> Option<Clause<'_>> {
-    let mut parts = text.split(';').map(str::trim);
-    let media_type = parts.next().filter(|media_type| !media_type.is_empty())?;
-    let (kind, subtype) = match media_type.split_once('/') {
-        Some(both) => both,
-        None if media_type == "*" => ("*", "*"),
-        None => (media_type, ""),
+    let (media_type, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let (kind, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
+    let (kind, subtype) = match (kind.trim(), subtype.strip_suffix('/').unwrap_or(subtype).trim()) {
+        ("*", "") => ("*", "*"),
+        (_, subtype) if subtype.is_empty() || subtype.contains('/') => return None,
+        both => both,
     };
     let mut clause = Clause {
         kind,
@@ -249,20 +257,68 @@ fn clause(text: &str) -> Option<Clause<'_>> {
         quality: 1.0,
         transform: None,
         stream: "",
+        server_version: "",
+        is_pretty: false,
     };
-    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-        let value = value.trim().trim_matches('"');
-        match key.trim() {
-            "q" => clause.quality = value.parse().unwrap_or(1.0),
-            "as" if value.is_empty() => {}
-            "as" => clause.transform.get_or_insert_default().kind = value,
-            "g" => clause.transform.get_or_insert_default().group = value,
-            "v" => clause.transform.get_or_insert_default().version = value,
-            "stream" => clause.stream = value,
-            _ => {}
+    for parameter in parameters.split(';') {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let value = value.strip_suffix('=').unwrap_or(value);
+        if !value.is_empty() && !value.contains('=') {
+            clause.set(name.trim(), value);
         }
     }
     Some(clause)
+}
+
+impl<'a> Clause<'a> {
+    fn set(&mut self, name: &str, value: &'a str) {
+        let text = value.trim();
+        match name {
+            // One that is no number is none.
+            "q" => self.quality = value.parse().unwrap_or(0.0),
+            "as" => self.transform.get_or_insert_default().kind = text,
+            "g" => self.transform.get_or_insert_default().group = text,
+            "v" => self.transform.get_or_insert_default().version = text,
+            "stream" => self.stream = text,
+            "sv" => self.server_version = text,
+            "pretty" => self.is_pretty = text == "1",
+            _ => {}
+        }
+    }
+
+    /// Reports whether it goes before another one in the eyes of `goautoneg`. That is no order: of `*/*;q=0.9` and
+    /// `a/b;q=0.1` each goes before the other.
+    fn goes_before(&self, other: &Self) -> bool {
+        self.quality > other.quality
+            || self.kind != "*" && other.kind == "*"
+            || self.subtype != "*" && other.subtype == "*"
+    }
+}
+
+/// The clauses of a header in the order in which they are tried.
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let clauses = header.split(',').filter_map(clause);
+    if header.split(',').nth(MOST_INSERTED).is_some() {
+        let mut clauses: Vec<Clause<'_>> = clauses.collect();
+        clauses.sort_by(preference);
+        return clauses;
+    }
+    // Each goes as far to the front as those that it meets let it.
+    clauses.fold(Vec::new(), |mut sorted, clause| {
+        let stays = sorted.iter().rposition(|other| !clause.goes_before(other));
+        sorted.insert(stays.map_or(0, |stays| stays.saturating_add(1)), clause);
+        sorted
+    })
+}
+
+/// The media types of a header, the preferred first.
+pub(crate) fn preferred_types(header: &str) -> impl Iterator<Item = (&str, &str)> {
+    clauses(header).into_iter().map(|clause| (clause.kind, clause.subtype))
+}
+
+/// Reports whether a header asks for text that is made for people.
+pub(super) fn asks_for_pretty(header: &str) -> bool {
+    header.contains("pretty") && header.split(',').filter_map(clause).any(|clause| clause.is_pretty)
 }
 
 /// By quality; among equals wildcards come last. The sort is stable, so that else the client's order counts.

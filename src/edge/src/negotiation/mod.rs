@@ -8,7 +8,7 @@ mod pretty;
 
 pub(crate) use accept::{
     Accept, MetaVersion, OfferedForms, Produces, ResponseFormat, ShownPart, Transform, negotiate, negotiate_format,
-    negotiate_view, no_transformation,
+    negotiate_view, no_transformation, preferred_types,
 };
 pub(crate) use body::{PatchType, body_format, no_protobuf, no_such_custom_patch, patch_type};
 pub(crate) use pretty::{indent, wants_pretty};

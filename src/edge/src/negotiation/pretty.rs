@@ -2,8 +2,13 @@
 
 use crate::query::Query;
 
+use super::accept::asks_for_pretty;
+
 /// Reports whether the client wants indented JSON: it says so, or it is one that people look at.
-pub(crate) fn wants_pretty(query: &Query, user_agent: Option<&str>) -> bool {
+pub(crate) fn wants_pretty(query: &Query, accept: Option<&str>, user_agent: Option<&str>) -> bool {
+    if accept.is_some_and(asks_for_pretty) {
+        return true;
+    }
     match query.get("pretty").filter(|text| !text.is_empty()) {
         Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         None => user_agent.is_some_and(|agent| ["curl", "Wget", "Mozilla/5.0"].iter().any(|p| agent.starts_with(p))),
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn people_get_indented_answers() {
-        let pretty = |query, agent| wants_pretty(&Query::parse(Some(query)).expect("is in order"), agent);
+        let pretty = |query, agent| wants_pretty(&Query::parse(Some(query)).expect("is in order"), None, agent);
         assert!(pretty("", Some("curl/8.1")));
         assert!(pretty("pretty=true", Some("kubectl/v1")));
         assert!(!pretty("pretty=false", Some("curl/8.1")));
@@ -85,5 +90,14 @@ mod tests {
         assert!(!pretty("pretty=bogus", Some("curl/8.1")));
         assert!(pretty("pretty=", Some("curl/8.1")));
         assert!(!pretty("", None));
+    }
+
+    #[test]
+    fn a_media_type_can_ask_for_indented_answers() {
+        let pretty = |accept, query| wants_pretty(&Query::parse(Some(query)).expect("is in order"), Some(accept), None);
+        assert!(pretty("application/json;pretty=1", ""));
+        assert!(pretty("application/yaml, application/json; pretty=1", "pretty=false"));
+        assert!(!pretty("application/json;pretty=true", ""));
+        assert!(!pretty("application/json", ""));
     }
 }

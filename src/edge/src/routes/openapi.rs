@@ -12,6 +12,7 @@ use super::proxied;
 use crate::{
     api::EdgeShared,
     exchange::{CurrentExchange, Exchange},
+    negotiation::preferred_types,
     respond,
 };
 
@@ -126,20 +127,24 @@ async fn rendered<T: Send + 'static>(render: impl FnOnce() -> T + Send + 'static
 
 /// Reports whether protobuf is asked for, and JSON not before it.
 fn wanted(exchange: &Exchange, protobuf: &[&str]) -> Result<bool, ApiError> {
-    let Some(accept) = exchange.accept.as_deref().filter(|accept| !accept.trim().is_empty()) else {
-        return Ok(false);
-    };
-    for clause in accept.split(',') {
-        match clause.split(';').next().unwrap_or_default().trim() {
-            "application/json" | "application/*" | "*/*" => return Ok(false),
-            media_type if protobuf.contains(&media_type) => return Ok(true),
-            _ => {}
-        }
+    prefers_protobuf(exchange.accept.as_deref().unwrap_or_default(), protobuf).ok_or_else(|| {
+        let text = "OpenAPI documents are served as application/json";
+        ApiError::new(Reason::NotAcceptable, text)
+    })
+}
+
+/// The same by an `Accept` header; `None` if neither is asked for.
+fn prefers_protobuf(accept: &str, protobuf: &[&str]) -> Option<bool> {
+    if accept.trim().is_empty() {
+        return Some(false);
     }
-    Err(ApiError::new(
-        Reason::NotAcceptable,
-        "OpenAPI documents are served as application/json",
-    ))
+    preferred_types(accept).find_map(|media_type| match media_type {
+        ("application", "json") | ("application" | "*", "*") => Some(false),
+        (kind, subtype) => protobuf
+            .iter()
+            .any(|known| known.split_once('/') == Some((kind, subtype)))
+            .then_some(true),
+    })
 }
 
 fn send(features: Features, request: &HttpRequest, document: &Document, media_type: &str) -> HttpResponse {

@@ -178,3 +178,39 @@ fn the_texts_of_refusals() {
         )
     );
 }
+
+#[test]
+fn parameters_are_read_as_by_goautoneg() {
+    // A value that is missing, or has an equals sign in it, is none.
+    check("application/json;g=", "Json Whole");
+    check("application/json;as=;g=;v=", "Json Whole");
+    check("application/json;as=Table=x;v=v1=", "406 transformation");
+    check("application/json;as=Table==", "Json Whole");
+    check("application/json;as=Table;v=v1=;g=meta.k8s.io", "Json Table(V1)");
+    check("application/json;as=\"Table\";v=v1;g=meta.k8s.io", "406 transformation");
+    check("application/json; as = Table ; v=v1; g= meta.k8s.io", "Json Table(V1)");
+    // A quality that is no number is none.
+    check("application/json;q=high, application/yaml;q=0.1", "Yaml Whole");
+    check("application/json; q= 0.9, application/yaml;q=0.1", "Yaml Whole");
+    check("application/json;q=.2, application/yaml;q=1e-1", "Json Whole");
+    // The machinery's own types have one version.
+    check("application/json;sv=v1", "Json Whole");
+    check("application/json;sv=v2", "406 transformation");
+    check("application/json;sv=v2, application/yaml", "Yaml Whole");
+    check("application/json;sv=", "Json Whole");
+}
+
+#[test]
+fn clauses_go_before_others_as_in_goautoneg() {
+    // What is named goes before what is not, even if the client likes it less, if it comes later.
+    check("*/*;q=0.9, application/yaml;q=0.1", "Yaml Whole");
+    check("application/yaml;q=0.1, */*;q=0.9", "Json Whole");
+    check("application/yaml;q=0.5, application/json;q=0.9, */*", "Json Whole");
+    let many = "application/json;q=0.5, ".repeat(12) + "*/*;q=0.9, application/yaml;q=0.6";
+    check(&many, "Json Whole");
+    let preferred = |header| preferred_types(header).collect::<Vec<_>>();
+    assert_eq!(
+        preferred("a/b/c, text, */, a/b/;q=0.2, c/d"),
+        [("c", "d"), ("a", "b"), ("*", "*")]
+    );
+}
