@@ -1,8 +1,13 @@
 //! `/openapi/v2` and `/openapi/v3`.
 
+use std::time::Duration;
+
 use actix_web::{
     HttpRequest, HttpResponse,
-    http::{Method, StatusCode, header},
+    http::{
+        Method, StatusCode,
+        header::{self, TryIntoHeaderValue as _},
+    },
     web,
 };
 use trireme_machinery::{ApiError, Features, Reason};
@@ -27,6 +32,8 @@ const V3_PROTOBUF: [&str; 2] = [
 
 /// A document under a URL with its hash never changes.
 const IMMUTABLE: &str = "public, immutable";
+/// The time for which it may be kept.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// `/openapi/v2`
 pub(super) async fn v2(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
@@ -104,6 +111,10 @@ pub(super) async fn v3(
         if is_immutable {
             let value = header::HeaderValue::from_static(IMMUTABLE);
             response.headers_mut().insert(header::CACHE_CONTROL, value);
+            // Without it, what has no age of its own counts as stale at once.
+            if let Ok(value) = header::HttpDate::from(api.clock.wall() + YEAR).try_into_value() {
+                response.headers_mut().insert(header::EXPIRES, value);
+            }
         }
         Ok(response)
     };
@@ -111,7 +122,7 @@ pub(super) async fn v3(
 }
 
 fn read_only(exchange: &Exchange) -> Result<(), ApiError> {
-    if exchange.method == Method::GET {
+    if matches!(exchange.method, Method::GET | Method::HEAD) {
         Ok(())
     } else {
         Err(ApiError::method_not_allowed())
@@ -149,17 +160,65 @@ fn prefers_protobuf(accept: &str, protobuf: &[&str]) -> Option<bool> {
 
 fn send(features: Features, request: &HttpRequest, document: &Document, media_type: &str) -> HttpResponse {
     let etag = document.etag();
-    let known = request
-        .headers()
-        .get(header::IF_NONE_MATCH)
-        .and_then(|value| value.to_str().ok());
-    if known == Some(&etag) {
-        return HttpResponse::NotModified().insert_header((header::ETAG, etag)).finish();
+    let vary = (header::VARY, "Accept");
+    if is_known(request, &etag) {
+        return HttpResponse::NotModified()
+            .insert_header((header::ETAG, etag))
+            .insert_header(vary)
+            .finish();
     }
     let response = HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, media_type))
         .insert_header((header::ETAG, etag))
-        .insert_header((header::VARY, "Accept"))
+        .insert_header(vary)
         .body(document.body.clone());
     crate::compress::large(features, request, response)
+}
+
+/// Reports whether a client names the version of a document among those that it has (RFC 9110, section 13.1.2).
+fn is_known(request: &HttpRequest, etag: &str) -> bool {
+    let known = request.headers().get(header::IF_NONE_MATCH);
+    let known = known.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut known = known.split(',').map(str::trim);
+    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_version_that_the_client_has_is_not_sent_again() {
+        let is_known = |header: &str| {
+            let request = TestRequest::default().insert_header((header::IF_NONE_MATCH, header));
+            is_known(&request.to_http_request(), "\"A1\"")
+        };
+        for known in ["\"A1\"", "W/\"A1\"", "\"B2\", \"A1\"", "*"] {
+            assert!(is_known(known), "{known}");
+        }
+        for unknown in ["", "A1", "\"A\"", "\"a1\""] {
+            assert!(!is_known(unknown), "{unknown}");
+        }
+        assert!(!super::is_known(&TestRequest::default().to_http_request(), "\"A1\""));
+    }
+
+    #[test]
+    fn the_client_prefers_json_or_protobuf() {
+        let wanted = |accept: &str| prefers_protobuf(accept, &V2_PROTOBUF);
+        for json in ["", "*/*", "application/json", "application/*", "text/html, */*;q=0.1"] {
+            assert_eq!(wanted(json), Some(false), "{json}");
+        }
+        let protobuf = V2_PROTOBUF[1];
+        assert_eq!(wanted(protobuf), Some(true));
+        assert_eq!(wanted(&format!("application/json;q=0.5, {protobuf}")), Some(true));
+        assert_eq!(wanted(&format!("application/json, {protobuf}")), Some(false));
+        assert_eq!(
+            wanted(&format!("*/*, {protobuf}")),
+            Some(true),
+            "what is named goes before what is not"
+        );
+        assert_eq!(wanted("text/html"), None);
+    }
 }
