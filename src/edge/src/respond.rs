@@ -74,6 +74,12 @@ pub(crate) fn json_value(exchange: &Exchange, code: StatusCode, value: &Value) -
     json(exchange, code, value.to_string().into())
 }
 
+/// An answer with a value in it that is no object, indented for everyone (`responsewriters.WriteRawJSON`).
+pub(crate) fn raw_json(code: StatusCode, value: &Value) -> HttpResponse {
+    let indented = negotiation::indent(value.to_string().as_bytes());
+    bytes(ResponseFormat::Json, code, indented.into())
+}
+
 /// An answer with a document of discovery in it.
 pub(crate) fn document(exchange: &Exchange, format: ResponseFormat, document: &Document) -> HttpResponse {
     if format == ResponseFormat::Json {

@@ -2,7 +2,7 @@
 
 mod slis;
 
-use std::{fmt::Write, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 use slis::Slis;
 
@@ -151,11 +151,12 @@ impl Health {
             // Writing to a string does not fail.
             let _ = writeln!(report, "[i]{}: {}", notice.name, (notice.text)());
         }
-        let unknown: Vec<String> = excluded
+        let unknown: BTreeSet<&str> = excluded
             .iter()
-            .filter(|name| !self.of(probe).any(|check| check.name == **name))
-            .map(|name| trireme_machinery::go_text::quote(name))
+            .copied()
+            .filter(|name| !self.of(probe).any(|check| check.name == *name))
             .collect();
+        let unknown: Vec<String> = unknown.into_iter().map(trireme_machinery::go_text::quote).collect();
         if !unknown.is_empty() {
             let names = unknown.join(",");
             // Writing to a string does not fail.
@@ -222,10 +223,10 @@ mod tests {
     #[test]
     fn checks_can_be_excluded() {
         assert_eq!(
-            health().report("healthz", &["etcd", "nope"]),
+            health().report("healthz", &["etcd", "nope", "etc", "nope"]),
             (
                 true,
-                "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nhealthz check passed\n".into()
+                "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"etc\",\"nope\"\nhealthz check passed\n".into()
             )
         );
     }

@@ -100,7 +100,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
                 .default_service(web::to(refuse_method)),
         )
         .service(web::resource("/debug/pprof/{name}").route(web::to(pprof::absent)))
-        .service(read_only(web::resource("/"), plain::index))
+        .service(read_only(web::resource(["/", "/index.html"]), plain::index))
         .default_service(web::to(no_route));
 }
 

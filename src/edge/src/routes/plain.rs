@@ -54,7 +54,7 @@ pub(super) async fn version(exchange: CurrentExchange, api: EdgeShared) -> HttpR
     });
     let answered = Produces::Json
         .admit(exchange.accept.as_deref())
-        .map(|()| respond::json_value(&exchange, StatusCode::OK, &value));
+        .map(|()| respond::raw_json(StatusCode::OK, &value));
     respond::finish(&exchange, answered)
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn metrics(api: EdgeShared, request: HttpRequest) -> HttpRespon
 }
 
 /// `/`
-pub(super) async fn index(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
+pub(super) async fn index(api: EdgeShared) -> HttpResponse {
     let mut paths = api.director.surface().documents().paths();
     paths.extend(PATHS.map(str::to_owned));
     let zpages = [("/flagz", api.flagz.is_some()), ("/statusz", api.started.is_some())];
@@ -97,5 +97,5 @@ pub(super) async fn index(exchange: CurrentExchange, api: EdgeShared) -> HttpRes
     if api.issuer.is_some() {
         paths.extend(ISSUER_PATHS.map(str::to_owned));
     }
-    respond::json_value(&exchange, StatusCode::OK, &json!({"paths": paths}))
+    respond::raw_json(StatusCode::OK, &json!({"paths": paths}))
 }
