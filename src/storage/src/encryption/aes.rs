@@ -4,10 +4,7 @@
 
 use aws_lc_rs::{
     aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    cipher::{
-        self, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey,
-        UnboundCipherKey,
-    },
+    cipher::{self, DecryptingKey, DecryptionContext, EncryptionContext, PaddedBlockEncryptingKey, UnboundCipherKey},
     iv::FixedLength,
 };
 use rand::{TryRngCore as _, rngs::OsRng};
@@ -20,7 +17,7 @@ const TOO_SHORT: EncryptionError = EncryptionError::Value("the stored data was s
 /// `IV || ciphertext`, padded as PKCS#7 says.
 pub(super) struct AesCbc {
     encrypting: PaddedBlockEncryptingKey,
-    decrypting: PaddedBlockDecryptingKey,
+    decrypting: DecryptingKey,
 }
 
 impl AesCbc {
@@ -34,7 +31,7 @@ impl AesCbc {
         let unbound = || UnboundCipherKey::new(algorithm, key).map_err(|_| EncryptionError::Cipher);
         Ok(Self {
             encrypting: PaddedBlockEncryptingKey::cbc_pkcs7(unbound()?).map_err(|_| EncryptionError::Cipher)?,
-            decrypting: PaddedBlockDecryptingKey::cbc_pkcs7(unbound()?).map_err(|_| EncryptionError::Cipher)?,
+            decrypting: DecryptingKey::cbc(unbound()?).map_err(|_| EncryptionError::Cipher)?,
         })
     }
 
@@ -47,9 +44,8 @@ impl AesCbc {
         let mut data = data.to_vec();
         let context = DecryptionContext::Iv128(FixedLength::from(iv));
         let decrypted = self.decrypting.decrypt(&mut data, context);
-        let length = decrypted
-            .map_err(|_| EncryptionError::Value("invalid PKCS7 data (empty or not padded)"))?
-            .len();
+        decrypted.map_err(|_| EncryptionError::Cipher)?;
+        let length = unpadded(&data)?.len();
         data.truncate(length);
         Ok(data)
     }
@@ -62,6 +58,18 @@ impl AesCbc {
         let encrypted = self.encrypting.less_safe_encrypt(&mut text, context);
         encrypted.map_err(|_| EncryptionError::Cipher)?;
         Ok([iv.as_slice(), &text].concat())
+    }
+}
+
+/// The text before its padding. Under a wrong key this is what most often shows that it is wrong.
+fn unpadded(data: &[u8]) -> Result<&[u8], EncryptionError> {
+    let byte = data.last().copied().unwrap_or_default();
+    let split = data.len().checked_sub(byte.into()).filter(|_| byte != 0);
+    let parts = split.and_then(|at| data.split_at_checked(at));
+    match parts {
+        None => Err(EncryptionError::Value("invalid PKCS7 data (empty or not padded)")),
+        Some((text, padding)) if padding.iter().all(|found| *found == byte) => Ok(text),
+        Some(_) => Err(EncryptionError::Value("invalid padding on input")),
     }
 }
 

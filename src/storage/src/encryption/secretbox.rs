@@ -26,7 +26,8 @@ impl Secretbox {
                 "the stored data was shorter than the required size",
             ))?;
         let opened = self.0.decrypt(Nonce::from_slice(nonce), data);
-        opened.map_err(|_| EncryptionError::Value("the stored data is not a box of this key"))
+        // kube-apiserver's words for a value that is not of this key, or was damaged.
+        opened.map_err(|_| EncryptionError::Value("output array was not large enough for encryption"))
     }
 
     pub(super) fn encrypt(&self, data: &[u8]) -> Result<Vec<u8>, EncryptionError> {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use aws_lc_rs::cipher;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -10,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionError, EncryptionProviders,
-    KeyResources, KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, UNDECRYPTED_PREFIX,
+    KeyResources, KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, UNDECRYPTED_PREFIX, aes::AesCbc,
 };
 use crate::{Compare, EmbeddedOptions, EmbeddedStore, Event, PutOptions, RangeRequest, Storage, WriteOutcome};
 
@@ -301,6 +302,62 @@ async fn values_no_provider_can_read_are_reported_with_the_reason() {
     assert_eq!(reason(SECRET, b"k8s:enc:aesgcm:v1:other:x").await, other_key);
     let short = "the stored data was shorter than the required size";
     assert_eq!(reason(SECRET, b"k8s:enc:aesgcm:v1:k:x").await, short);
+}
+
+#[tokio::test]
+async fn errors_of_several_keys_are_one_in_kube_apiservers_words() {
+    let cbc = |name: &str, byte| Provider::AesCbc(vec![key(name, byte, 32)]);
+    let gcm = |name: &str, byte| Provider::AesGcm(vec![key(name, byte, 32)]);
+    let boxed = |byte| Provider::Secretbox(vec![key("k", byte, 32)]);
+    let unauthentic = "cipher: message authentication failed";
+    let unknown = "no matching key was found for the provided AES transformer";
+    for (writers, readers, expected) in [
+        // One provider to rotate to, the other to rotate away from, and the value is of neither.
+        (cbc("old", 1), vec![cbc("1", 1), cbc("2", 2)], unknown.to_owned()),
+        (gcm("k", 1), vec![gcm("k", 2), gcm("k", 3)], unauthentic.to_owned()),
+        (
+            gcm("k", 1),
+            vec![gcm("k", 2), gcm("other", 3), gcm("k", 4)],
+            format!("[{unauthentic}, {unknown}]"),
+        ),
+        (
+            boxed(1),
+            vec![boxed(2)],
+            "output array was not large enough for encryption".to_owned(),
+        ),
+    ] {
+        let bench = Bench::new(vec![rule(&["secrets"], vec![writers])]);
+        bench.put(SECRET, "text").await;
+        bench.exchange(vec![rule(&["secrets"], readers)]);
+        let stored = value(&bench.store, SECRET).await;
+        let reason = stored.strip_prefix(UNDECRYPTED_PREFIX).expect("it cannot be read");
+        assert_eq!(String::from_utf8_lossy(reason), expected);
+    }
+}
+
+#[test]
+fn wrong_padding_has_kube_apiservers_words() {
+    let cipher = AesCbc::new(&[7; 16]).expect("a key");
+    let encrypting =
+        cipher::EncryptingKey::cbc(cipher::UnboundCipherKey::new(&cipher::AES_128, &[7; 16]).expect("a key"));
+    let encrypting = encrypting.expect("a cipher");
+    let decrypted = |text: &[u8]| {
+        let mut blocks = text.to_vec();
+        let context = cipher::EncryptionContext::Iv128([9; 16].into());
+        encrypting.less_safe_encrypt(&mut blocks, context).expect("encrypted");
+        cipher.decrypt(&[&[9; 16], blocks.as_slice()].concat())
+    };
+    let value = |text| Err(EncryptionError::Value(text));
+    let unpadded = "invalid PKCS7 data (empty or not padded)";
+    assert_eq!(decrypted(b"thirteen byte\x03\x03\x03"), Ok(b"thirteen byte".to_vec()));
+    assert_eq!(
+        decrypted(b"thirteen byte\x03\x02\x03"),
+        value("invalid padding on input")
+    );
+    assert_eq!(decrypted(b"thirteen byte\x03\x03\x00"), value(unpadded));
+    assert_eq!(decrypted(b"thirteen byte\x03\x03\x11"), value(unpadded));
+    assert_eq!(decrypted(b""), value(unpadded));
+    assert_eq!(decrypted(&[16; 16]), Ok(Vec::new()));
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ pub enum EncryptionError {
     /// The value is of none of the provider's keys.
     #[error("no matching key was found for the provided {0} transformer")]
     NoKey(&'static str),
-    /// Several keys have the value's prefix, and none of them is right.
+    /// Several keys have the value's prefix, and none of them is right: what each of them says.
     #[error("[{}]", .0.join(", "))]
     Several(Vec<String>),
     /// A key of a length that the cipher does not have.
@@ -62,12 +62,24 @@ pub enum EncryptionError {
 }
 
 impl EncryptionError {
-    /// The one error of several.
-    pub(super) fn of_several(mut errors: Vec<Self>) -> Option<Self> {
-        match errors.len() {
-            0 => None,
-            1 => errors.pop(),
-            _ => Some(Self::Several(errors.iter().map(ToString::to_string).collect())),
+    /// The one error of several; each text is in it once, as in `utilerrors.NewAggregate`.
+    pub(super) fn of_several(errors: Vec<Self>) -> Option<Self> {
+        let mut texts = Vec::new();
+        for error in &errors {
+            let of_it = match error {
+                Self::Several(texts) => texts.clone(),
+                other => vec![other.to_string()],
+            };
+            for text in of_it {
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
+        }
+        if texts.len() > 1 {
+            Some(Self::Several(texts))
+        } else {
+            errors.into_iter().next()
         }
     }
 
