@@ -80,10 +80,10 @@ impl PendingReply {
         }
     }
 
-    /// Answers when the commit failed: what asked for a change may or may not be on disk.
-    pub(super) fn send_commit_failed(self, why: &str) {
-        let unknown = StorageError::UnknownOutcome(why.to_owned());
-        let failed = StorageError::Failed(why.to_owned());
+    /// Answers when the commit failed: what asked for a change may or may not be on disk, all else gets the refusal.
+    pub(super) fn send_commit_failed(self, refusal: &StorageError) {
+        let unknown = StorageError::UnknownOutcome(refusal.to_string());
+        let failed = refusal.clone();
         match self {
             Self::Write(reply, Ok(WriteOutcome::Committed(_))) => drop(reply.send(Err(unknown))),
             Self::Write(reply, _) => drop(reply.send(Err(failed))),

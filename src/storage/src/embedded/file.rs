@@ -1,4 +1,4 @@
-//! The database file: opening it, counting and (if asked) skipping its syncs, and turning redb's
+//! The database file: making and opening it, counting and (if asked) skipping its syncs, and turning redb's
 //! errors into ours.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -21,42 +21,126 @@ use crate::StorageError;
 /// The name of the database file in the store's directory.
 const FILE_NAME: &str = "store.redb";
 
+/// How the name of a database begins that is being made.
+const UNFINISHED: &str = "store.redb.new-";
+
 /// The file holds Secrets: its owner alone reads it.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 /// The permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 
-/// Opens or creates `<dir>/store.redb`, readable by its owner only. Whole-file locking by redb keeps other processes out.
-pub(super) fn open_file(
-    dir: &Path,
-    fsync: bool,
-    syncs: Arc<AtomicU64>,
-) -> Result<(PathBuf, SyncBackend), StorageError> {
+/// Makes what redb reads and writes.
+pub(super) type OpenBackend = Box<dyn Fn() -> Result<Box<dyn StorageBackend>, StorageError> + Send>;
+
+/// The store's file, to be opened, and opened again when a write has failed.
+pub(super) struct StoreFile {
+    pub(super) path: PathBuf,
+    pub(super) options: EmbeddedOptions,
+    open: OpenBackend,
+    syncs: Arc<Syncs>,
+}
+
+impl StoreFile {
+    pub(super) fn new(path: PathBuf, open: OpenBackend, options: EmbeddedOptions, syncs: Arc<Syncs>) -> Self {
+        Self {
+            path,
+            options,
+            open,
+            syncs,
+        }
+    }
+
+    /// Starts redb on the file, repairing after a crash and verifying checksums if asked.
+    pub(super) fn database(&self) -> Result<Database, StorageError> {
+        let backend = SyncBackend {
+            inner: (self.open)()?,
+            fsync: self.options.fsync,
+            syncs: self.syncs.clone(),
+        };
+        redb::Builder::new()
+            .set_cache_size(self.options.cache_bytes)
+            .set_check_integrity_on_open(self.options.verify_on_open)
+            .create_with_backend(backend)
+            .map_err(|error| database_error(&self.path, error))
+    }
+
+    /// Returns true if a sync has failed: what was written before may be in the system's memory and never on the disk.
+    pub(super) fn sync_has_failed(&self) -> bool {
+        self.syncs.have_failed.load(Ordering::Relaxed)
+    }
+}
+
+/// Makes `<dir>/store.redb` unless it is there, readable by its owner only.
+pub(super) fn prepare(dir: &Path, fsync: bool) -> Result<PathBuf, StorageError> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     let mut directory = DirBuilder::new();
     directory.recursive(true).mode(DIR_MODE);
     directory.create(dir).map_err(|error| failed(dir, &error))?;
     warn_if_others_may_enter(dir);
     let path = dir.join(FILE_NAME);
+    if !path.try_exists().map_err(|error| failed(&path, &error))? {
+        remove_unfinished(dir);
+        make_file(&path, |file| {
+            redb::Builder::new()
+                .create_with_backend(FileBackend::new(file)?)
+                .map(drop)
+        })?;
+    }
+    if fsync {
+        // The names of a new file and of new directories must be as durable as the content.
+        for dir in missing.into_iter().filter_map(Path::parent).chain([dir]) {
+            let dir = if dir.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                dir
+            };
+            let synced = File::open(dir).and_then(|opened| opened.sync_all());
+            synced.map_err(|error| failed(dir, &error))?;
+        }
+    }
+    Ok(path)
+}
+
+/// Removes files whose making was cut short.
+fn remove_unfinished(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            // It is in no one's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Makes an empty database, under another name first: one whose making was cut short cannot be distinguished from a damaged one.
+fn make_file(path: &Path, make: impl FnOnce(File) -> Result<(), DatabaseError>) -> Result<(), StorageError> {
+    let new = path.with_file_name(format!("{UNFINISHED}{:08x}", rand::random::<u32>()));
+    let file = file_options().create_new(true).open(&new);
+    let file = file.map_err(|error| failed(path, &error))?;
+    make(file).map_err(|error| database_error(path, error))?;
+    // Unlike a rename this leaves the file of a process alone that was faster.
+    match std::fs::hard_link(&new, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => std::fs::rename(&new, path),
+        _ => std::fs::remove_file(&new),
+    }
+    .map_err(|error| failed(path, &error))
+}
+
+fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(FILE_MODE);
     options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE);
-    let file = options.open(&path).map_err(|error| failed(&path, &error))?;
+}
+
+/// The file for redb, whose lock keeps other processes out.
+pub(super) fn backend(path: &Path) -> Result<Box<dyn StorageBackend>, StorageError> {
+    let file = file_options().open(path).map_err(|error| failed(path, &error))?;
     // The mode above is that of a new file; an old one may have been made or copied with another.
     file.set_permissions(Permissions::from_mode(FILE_MODE))
-        .map_err(|error| failed(&path, &error))?;
-    if fsync {
-        // A new file's name must be as durable as its content.
-        File::open(dir)
-            .and_then(|dir| dir.sync_all())
-            .map_err(|error| failed(dir, &error))?;
-    }
-    let inner = FileBackend::new(file).map_err(|error| database_error(&path, error))?;
-    Ok((path, SyncBackend { inner, fsync, syncs }))
+        .map_err(|error| failed(path, &error))?;
+    let backend = FileBackend::new(file).map_err(|error| database_error(path, error))?;
+    Ok(Box::new(backend))
 }
 
 /// Warns of a directory that others than its owner have rights to: it holds Secrets, and a user who may write there can
@@ -69,19 +153,6 @@ fn warn_if_others_may_enter(dir: &Path) {
     }
 }
 
-/// Starts redb on a backend, repairing after a crash and verifying checksums if asked.
-pub(super) fn open_database(
-    path: &Path,
-    backend: impl StorageBackend,
-    options: &EmbeddedOptions,
-) -> Result<Database, StorageError> {
-    redb::Builder::new()
-        .set_cache_size(options.cache_bytes)
-        .set_check_integrity_on_open(options.verify_on_open)
-        .create_with_backend(backend)
-        .map_err(|error| database_error(path, error))
-}
-
 /// The length of the file.
 pub(super) fn size(path: &Path) -> Result<u64, StorageError> {
     let metadata = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
@@ -90,6 +161,14 @@ pub(super) fn size(path: &Path) -> Result<u64, StorageError> {
 
 fn failed(path: &Path, error: &io::Error) -> StorageError {
     StorageError::Failed(format!("cannot open {}: {error}", path.display()))
+}
+
+/// An error while the state was read, or the first commit made: a full disk is no damage.
+pub(super) fn load_error(path: &Path, error: redb::Error) -> StorageError {
+    match error {
+        redb::Error::Io(error) if error.kind() != io::ErrorKind::InvalidData => failed(path, &error),
+        error => damaged(path, &error),
+    }
 }
 
 fn database_error(path: &Path, error: DatabaseError) -> StorageError {
@@ -123,12 +202,19 @@ pub(super) fn redb_error(error: impl Into<redb::Error>) -> StorageError {
     StorageError::Failed(format!("database: {}", error.into()))
 }
 
-/// A file backend that counts syncs, and leaves them out if the store is configured so.
+/// The syncs of a store's file since it was opened first.
+#[derive(Debug, Default)]
+pub(super) struct Syncs {
+    pub(super) count: AtomicU64,
+    have_failed: AtomicBool,
+}
+
+/// A backend that counts syncs, and leaves them out if the store is configured so.
 #[derive(Debug)]
-pub(super) struct SyncBackend {
-    inner: FileBackend,
+struct SyncBackend {
+    inner: Box<dyn StorageBackend>,
     fsync: bool,
-    syncs: Arc<AtomicU64>,
+    syncs: Arc<Syncs>,
 }
 
 impl StorageBackend for SyncBackend {
@@ -148,8 +234,12 @@ impl StorageBackend for SyncBackend {
         if !self.fsync {
             return Ok(());
         }
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.inner.sync_data()
+        self.syncs.count.fetch_add(1, Ordering::Relaxed);
+        let synced = self.inner.sync_data();
+        if synced.is_err() {
+            self.syncs.have_failed.store(true, Ordering::Relaxed);
+        }
+        synced
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
@@ -182,5 +272,48 @@ impl StorageBackend for SyncBackend {
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.inner.query_lock_range(start, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_whose_making_was_cut_short_is_made_anew() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(FILE_NAME);
+        let cut_short = |mut file: File| {
+            file.write_all(&[0; 4096]).expect("it is written");
+            Err(DatabaseError::Storage(io::Error::other("killed").into()))
+        };
+        make_file(&path, cut_short).expect_err("it is cut short");
+        assert!(!path.exists(), "there is no file that could be taken for a damaged one");
+        assert_eq!(prepare(dir.path(), true).expect("it is made"), path);
+        let names = std::fs::read_dir(dir.path()).expect("it is listed");
+        let names: Vec<_> = names.map(|entry| entry.expect("an entry").file_name()).collect();
+        assert_eq!(names, [FILE_NAME]);
+    }
+
+    #[test]
+    fn the_file_of_a_process_that_was_faster_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(FILE_NAME);
+        let slower = |_: File| {
+            std::fs::write(&path, b"of another").expect("another makes it");
+            Ok(())
+        };
+        make_file(&path, slower).expect("there is one");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"of another");
+    }
+
+    #[test]
+    fn new_directories_are_made_durable_up_to_one_that_was_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let nested = dir.path().join("a/b/store");
+        prepare(&nested, true).expect("it is made");
+        assert!(nested.join(FILE_NAME).exists());
     }
 }

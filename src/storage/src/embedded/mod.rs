@@ -4,6 +4,8 @@
 //! [`Storage`]. Promises:
 //! * a write is acknowledged only after the commit that holds it is synced to disk;
 //! * no revision is used twice, whatever kills the process;
+//! * a write that failed for want of space or by a broken disk has an unknown outcome, and those after it are refused, until
+//!   the file can be written again; it is opened again for that, unless a sync has failed;
 //! * a read sees every write acknowledged before it began, and a consistent snapshot;
 //! * a watch delivers every change once, in order, in whole revisions.
 //!
@@ -30,11 +32,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use redb::StorageBackend;
 use tokio::sync::{oneshot, watch as channel};
 
 use self::{
     apply::{JobReply, StoreJob},
+    file::{OpenBackend, StoreFile},
     snapshot::StoreSnapshot,
     writer::{Counters, EmbeddedWriter},
 };
@@ -101,24 +103,19 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens or creates the store in `dir`. Reads the whole index: blocks for as long as that takes.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StorageError> {
-        let counters = Arc::new(Counters::default());
-        let (path, backend) = file::open_file(dir, options.fsync, counters.syncs.clone())?;
-        Self::start(path, backend, options, counters)
+        let path = file::prepare(dir, options.fsync)?;
+        let opened = path.clone();
+        Self::start(path, Box::new(move || file::backend(&opened)), options)
     }
 
-    fn start(
-        path: PathBuf,
-        backend: impl StorageBackend,
-        options: EmbeddedOptions,
-        counters: Arc<Counters>,
-    ) -> Result<Self, StorageError> {
+    fn start(path: PathBuf, open: OpenBackend, options: EmbeddedOptions) -> Result<Self, StorageError> {
+        let counters = Arc::new(Counters::default());
         let (queue, jobs) = mpsc::sync_channel(QUEUE_JOBS);
         let (opened, result) = mpsc::sync_channel(1);
         let (shown_path, writer_counters) = (path.clone(), counters.clone());
         let serve = move || {
-            let loaded = file::open_database(&path, backend, &options)
-                .and_then(|database| EmbeddedWriter::load(database, path, &options, writer_counters));
-            match loaded {
+            let file = StoreFile::new(path, open, options, writer_counters.syncs.clone());
+            match EmbeddedWriter::load(file, writer_counters) {
                 Err(error) => drop(opened.send(Err(error))),
                 Ok((writer, snapshot)) => {
                     let published = Arc::new(channel::Sender::new(Arc::new(snapshot)));
@@ -148,7 +145,7 @@ impl EmbeddedStore {
         EmbeddedStats {
             commits: self.counters.commits.load(Ordering::Relaxed),
             revisions: self.counters.revisions.load(Ordering::Relaxed),
-            syncs: self.counters.syncs.load(Ordering::Relaxed),
+            syncs: self.counters.syncs.count.load(Ordering::Relaxed),
             watches: self.published.receiver_count(),
         }
     }

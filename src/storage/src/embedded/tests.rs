@@ -6,10 +6,12 @@
 )]
 
 mod disk;
+mod failures;
 
 use std::{path::PathBuf, pin::Pin, sync::Mutex, task::Poll};
 
 use futures_util::{StreamExt, future::join_all};
+use redb::StorageBackend;
 
 use self::disk::TestDisk;
 use super::*;
@@ -23,8 +25,13 @@ fn quick() -> EmbeddedOptions {
 }
 
 fn on_disk(disk: &TestDisk) -> EmbeddedStore {
-    let path = PathBuf::from("test disk");
-    EmbeddedStore::start(path, disk.clone(), EmbeddedOptions::default(), Arc::default()).expect("the store opens")
+    try_on_disk(disk).expect("the store opens")
+}
+
+fn try_on_disk(disk: &TestDisk) -> Result<EmbeddedStore, StorageError> {
+    let disk = disk.clone();
+    let open = move || -> Result<Box<dyn StorageBackend>, StorageError> { Ok(Box::new(disk.clone())) };
+    EmbeddedStore::start(PathBuf::from("test disk"), Box::new(open), EmbeddedOptions::default())
 }
 
 async fn create(store: &EmbeddedStore, key: &str, value: &str) -> Revision {

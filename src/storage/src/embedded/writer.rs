@@ -6,12 +6,11 @@
 //!    ▲                                             │ while this runs, the next batch queues up
 //! ```
 //! The revision clock is written in the same transaction as the changes, and no reader sees a
-//! revision before its commit, so no revision is ever used twice. After a failed commit the thread answers
-//! every request with the reason and writes nothing more: what is on disk is then unknown until the
-//! store is opened again.
+//! revision before its commit, so no revision is ever used twice. After a failed commit what is on disk is unknown until the
+//! file is opened again. That is tried when the next requests come, which are refused for as long as it fails; but never
+//! after a failed sync, when the system may show a file that is not on the disk.
 
 use std::{
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,9 +24,8 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    EmbeddedOptions,
     apply::{Batch, PendingReply, StoreJob, StoreState},
-    file::{damaged, redb_error},
+    file::{StoreFile, Syncs, damaged, load_error, redb_error},
     leases::StoreLeases,
     snapshot::{Commit, Index, Live, StoreSnapshot},
     tables::{
@@ -45,8 +43,12 @@ const BATCH_BYTES: usize = 8 << 20;
 const LINGER: Duration = Duration::from_micros(200);
 /// Log records swept per commit after a compaction: a few milliseconds of work between batches.
 const SWEEP_RECORDS: usize = 512;
-/// Leases ended per batch.
+/// Leases ended per batch. No more are when so many keys have gone with them: after a restart all leases that are
+/// left end at once.
 const EXPIRE_LEASES: usize = 64;
+const EXPIRE_KEYS: usize = 1_000;
+/// After an attempt to open the file again, so many times what it took passes until the next.
+const REOPEN_PAUSE: u32 = 10;
 /// Recent events kept in memory so that watchers that keep up need no disk.
 const RECENT_EVENTS: usize = 4096;
 const RECENT_BYTES: usize = 8 << 20;
@@ -58,45 +60,41 @@ const FIRST_REVISION: Revision = 1;
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) revisions: AtomicU64,
-    pub(super) syncs: Arc<AtomicU64>,
+    pub(super) syncs: Arc<Syncs>,
 }
 
 pub(super) struct EmbeddedWriter {
-    database: Database,
-    path: PathBuf,
+    file: StoreFile,
+    /// `None` after the file could not be opened again.
+    database: Option<Database>,
     state: StoreState,
     recent: Vector<Arc<Commit>>,
     recent_events: usize,
     recent_bytes: usize,
     last_batch: usize,
-    history_limit: Option<Revision>,
     counters: Arc<Counters>,
-    /// The reason that nothing can be written any more.
-    broken: Option<String>,
+    broken: Option<BrokenStore>,
+}
+
+/// Nothing can be written, since a commit has failed.
+struct BrokenStore {
+    why: String,
+    /// When the file may be opened again.
+    reopen: Instant,
 }
 
 impl EmbeddedWriter {
     /// Loads the state; the second value is the first snapshot to publish.
-    pub(super) fn load(
-        database: Database,
-        path: PathBuf,
-        options: &EmbeddedOptions,
-        counters: Arc<Counters>,
-    ) -> Result<(Self, StoreSnapshot), StorageError> {
-        let state = match load_state(&database) {
-            Ok(state) => state,
-            Err(StorageError::Failed(why)) => return Err(damaged(&path, &why)),
-            Err(other) => return Err(other),
-        };
+    pub(super) fn load(file: StoreFile, counters: Arc<Counters>) -> Result<(Self, StoreSnapshot), StorageError> {
+        let (database, state) = load(&file)?;
         let writer = Self {
-            database,
-            path,
+            file,
+            database: Some(database),
             state,
             recent: Vector::new(),
             recent_events: 0,
             recent_bytes: 0,
             last_batch: 0,
-            history_limit: options.history_limit,
             counters,
             broken: None,
         };
@@ -109,19 +107,75 @@ impl EmbeddedWriter {
         loop {
             let (jobs, stop) = self.collect(queue);
             self.last_batch = jobs.len();
-            if self.broken.is_none() {
-                self.commit(jobs, published);
-            } else {
-                self.refuse(jobs);
+            if !jobs.is_empty() {
+                self.reopen(published);
+            }
+            match self.refusal() {
+                None => self.commit(jobs, published),
+                Some(refusal) => refuse(jobs, &refusal),
             }
             if stop {
                 break;
             }
         }
-        // Releases the file at once, though a watcher may still hold a snapshot.
-        if let Err(error) = self.database.close() {
-            tracing::warn!(path = %self.path.display(), error = %error, "the store was not closed cleanly");
+        self.close();
+    }
+
+    /// Releases the file at once, though a watcher may still hold a snapshot.
+    fn close(&mut self) {
+        if let Some(Err(error)) = self.database.take().map(Database::close) {
+            tracing::warn!(path = %self.file.path.display(), error = %error, "the store was not closed cleanly");
         }
+    }
+
+    fn database(&self) -> Result<&Database, StorageError> {
+        let closed = || StorageError::Failed("the file is not open".to_owned());
+        self.database.as_ref().ok_or_else(closed)
+    }
+
+    /// Opens the file again if a commit has failed, since only that shows what is on disk.
+    fn reopen(&mut self, published: &watch::Sender<Arc<StoreSnapshot>>) {
+        let began = Instant::now();
+        match &mut self.broken {
+            Some(broken) if broken.reopen <= began && !self.file.sync_has_failed() => {}
+            _ => return,
+        }
+        self.close();
+        let path = self.file.path.display().to_string();
+        let loaded = load(&self.file).and_then(|(database, state)| {
+            let acknowledged = published.borrow().revision;
+            if state.revision < acknowledged {
+                return Err(damaged(&self.file.path, &"it lacks what was acknowledged"));
+            }
+            self.database = Some(database);
+            self.state = state;
+            self.recent = Vector::new();
+            (self.recent_events, self.recent_bytes) = (0, 0);
+            self.snapshot()
+        });
+        match loaded {
+            Ok(snapshot) => {
+                tracing::info!(path, revision = snapshot.revision, "the embedded store writes again");
+                published.send_replace(Arc::new(snapshot));
+                self.broken = None;
+            }
+            Err(error) => {
+                tracing::warn!(path, %error, "the embedded store cannot be opened again yet");
+                if let Some(broken) = &mut self.broken {
+                    broken.reopen = Instant::now() + began.elapsed() * REOPEN_PAUSE;
+                }
+            }
+        }
+    }
+
+    /// The answer to all requests while nothing can be written.
+    fn refusal(&self) -> Option<StorageError> {
+        let why = self.broken.as_ref()?.why.clone();
+        Some(if self.file.sync_has_failed() {
+            StorageError::Failed(format!("{why}; start the server again"))
+        } else {
+            StorageError::Unavailable(why)
+        })
     }
 
     /// Waits for work: requests, leases that end, or history to sweep.
@@ -185,10 +239,15 @@ impl EmbeddedWriter {
                 answers.into_iter().for_each(PendingReply::send);
             }
             Err(error) => {
-                let why = format!("{}: {error}; open the store again", self.path.display());
+                let why = format!("{}: {error}", self.file.path.display());
                 tracing::error!(why, "the embedded store has stopped writing");
-                answers.into_iter().for_each(|answer| answer.send_commit_failed(&why));
-                self.broken = Some(why);
+                let reopen = Instant::now();
+                self.broken = Some(BrokenStore { why, reopen });
+                if let Some(refusal) = self.refusal() {
+                    answers
+                        .into_iter()
+                        .for_each(|answer| answer.send_commit_failed(&refusal));
+                }
             }
         }
     }
@@ -200,18 +259,20 @@ impl EmbeddedWriter {
         answers: &mut Vec<PendingReply>,
         now: Instant,
     ) -> Result<Option<Vec<Event>>, StorageError> {
-        let mut transaction = self.database.begin_write().map_err(redb_error)?;
+        let mut transaction = self.database()?.begin_write().map_err(redb_error)?;
         // With one phase a commit whose pages are damaged later is taken for one that never came about, and the one
         // before it is served; with two, what was acknowledged is there or the file is refused.
         transaction.set_two_phase_commit(true);
         let mut batch = Batch::open(&transaction, now)?;
         for lease in self.state.leases.expired(now, EXPIRE_LEASES) {
-            batch.revoke(&mut self.state, lease)?;
+            if batch.events.len() < EXPIRE_KEYS {
+                batch.revoke(&mut self.state, lease)?;
+            }
         }
         for job in jobs {
             answers.extend(batch.apply(&mut self.state, job)?);
         }
-        if let Some(limit) = self.history_limit {
+        if let Some(limit) = self.file.options.history_limit {
             // A tenth of slack, so that this happens now and then and not at every write.
             let horizon = self.state.revision - limit;
             if horizon - self.state.compacted > limit / 10 {
@@ -254,7 +315,7 @@ impl EmbeddedWriter {
     }
 
     fn snapshot(&self) -> Result<StoreSnapshot, StorageError> {
-        let transaction = self.database.begin_read().map_err(redb_error)?;
+        let transaction = self.database()?.begin_read().map_err(redb_error)?;
         Ok(StoreSnapshot {
             revision: self.state.revision,
             compacted: self.state.compacted,
@@ -274,22 +335,30 @@ impl EmbeddedWriter {
         metrics::histogram!("trireme_store_commit_batch_size").record(f64::from(u32::try_from(requests).unwrap_or(0)));
         metrics::histogram!("trireme_store_commit_duration_seconds").record(took.as_secs_f64());
     }
+}
 
-    fn refuse(&self, jobs: Vec<StoreJob>) {
-        let why = self.broken.clone().unwrap_or_default();
-        let failed = || StorageError::Failed(why.clone());
-        for job in jobs {
-            match job {
-                StoreJob::Put { reply, .. } | StoreJob::Delete { reply, .. } => {
-                    PendingReply::Write(reply, Err(failed())).send()
-                }
-                StoreJob::Grant { reply, .. } => PendingReply::Lease(reply, Err(failed())).send(),
-                StoreJob::Revoke { reply, .. } | StoreJob::Compact { reply, .. } => {
-                    PendingReply::Done(reply, Err(failed())).send()
-                }
-                StoreJob::Stop => {}
+fn refuse(jobs: Vec<StoreJob>, refusal: &StorageError) {
+    for job in jobs {
+        match job {
+            StoreJob::Put { reply, .. } | StoreJob::Delete { reply, .. } => {
+                PendingReply::Write(reply, Err(refusal.clone())).send()
             }
+            StoreJob::Grant { reply, .. } => PendingReply::Lease(reply, Err(refusal.clone())).send(),
+            StoreJob::Revoke { reply, .. } | StoreJob::Compact { reply, .. } => {
+                PendingReply::Done(reply, Err(refusal.clone())).send()
+            }
+            StoreJob::Stop => {}
         }
+    }
+}
+
+/// Opens the file and reads its newest state.
+fn load(file: &StoreFile) -> Result<(Database, StoreState), StorageError> {
+    let database = file.database()?;
+    match load_state(&database) {
+        Ok(Ok(state)) => Ok((database, state)),
+        Ok(Err(why)) => Err(damaged(&file.path, &why)),
+        Err(error) => Err(load_error(&file.path, error)),
     }
 }
 
@@ -301,20 +370,16 @@ fn event_bytes(event: &Event) -> usize {
     }
 }
 
-/// Makes the tables if the file is new, and reads the newest state.
-fn load_state(database: &Database) -> Result<StoreState, StorageError> {
-    let mut transaction = database.begin_write().map_err(redb_error)?;
+/// Makes the tables if the file is new, and reads the newest state; or says why the file is no store of this version.
+fn load_state(database: &Database) -> Result<Result<StoreState, String>, redb::Error> {
+    let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     let state = {
-        let mut meta = transaction.open_table(META).map_err(redb_error)?;
-        let number = |name| -> Result<Option<i64>, StorageError> {
-            Ok(meta.get(name).map_err(redb_error)?.map(|found| found.value()))
-        };
+        let mut meta = transaction.open_table(META)?;
+        let number = |name| -> Result<Option<i64>, redb::Error> { Ok(meta.get(name)?.map(|found| found.value())) };
         let format = number(META_FORMAT)?.unwrap_or(FORMAT);
         if format != FORMAT {
-            return Err(StorageError::Failed(format!(
-                "its layout is {format}, this version knows {FORMAT}"
-            )));
+            return Ok(Err(format!("its layout is {format}, this version knows {FORMAT}")));
         }
         let mut state = StoreState {
             revision: number(META_REVISION)?.unwrap_or(FIRST_REVISION),
@@ -324,27 +389,22 @@ fn load_state(database: &Database) -> Result<StoreState, StorageError> {
             index: Index::new(),
             leases: StoreLeases::default(),
         };
-        meta.insert(META_FORMAT, FORMAT).map_err(redb_error)?;
-        transaction.open_table(LOG).map_err(redb_error)?;
+        meta.insert(META_FORMAT, FORMAT)?;
+        transaction.open_table(LOG)?;
         let now = Instant::now();
-        for item in transaction
-            .open_table(LEASES)
-            .map_err(redb_error)?
-            .iter()
-            .map_err(redb_error)?
-        {
-            let (id, ttl_s) = item.map_err(redb_error)?;
+        for item in transaction.open_table(LEASES)?.iter()? {
+            let (id, ttl_s) = item?;
             state.leases.grant(id.value(), Duration::from_secs(ttl_s.value()), now);
         }
-        let keys = transaction.open_table(KEYS).map_err(redb_error)?;
-        for item in keys.iter().map_err(redb_error)? {
-            let (place, facts) = item.map_err(redb_error)?;
+        let keys = transaction.open_table(KEYS)?;
+        for item in keys.iter()? {
+            let (place, facts) = item?;
             load_version(&mut state, place.value(), facts.value());
         }
         state
     };
-    transaction.commit().map_err(redb_error)?;
-    Ok(state)
+    transaction.commit()?;
+    Ok(Ok(state))
 }
 
 /// Versions come oldest first, so the last one seen of a key is its newest.

@@ -18,6 +18,26 @@ struct State {
     pending: Vec<(usize, Vec<u8>)>,
     held: bool,
     waiting: usize,
+    fails: Option<DiskFailure>,
+    /// What was on the disk when the record was begun, and what was done to it since.
+    record: Option<(Vec<u8>, Vec<DiskStep>)>,
+}
+
+/// The way in which a disk fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DiskFailure {
+    /// There is no space for what is written.
+    Full,
+    /// It cannot be synced.
+    Unsynced,
+}
+
+/// A change of the disk.
+#[derive(Debug, Clone)]
+enum DiskStep {
+    Write(usize, Vec<u8>),
+    SetLen(usize),
+    Sync,
 }
 
 /// See the module's header. Clones are the same disk.
@@ -56,6 +76,63 @@ impl TestDisk {
         }
     }
 
+    /// From now on the disk fails; with `None` it is well again.
+    pub(super) fn fail(&self, how: Option<DiskFailure>) {
+        self.lock().fails = how;
+    }
+
+    /// Records all that is done to the disk from now on.
+    pub(super) fn record(&self) {
+        let mut state = self.lock();
+        state.record = Some((state.synced.clone(), Vec::new()));
+    }
+
+    /// The number of changes that were recorded.
+    pub(super) fn steps(&self) -> usize {
+        self.lock().record.as_ref().map_or(0, |(_, steps)| steps.len())
+    }
+
+    /// The disk as it would be found if the power had gone after so many recorded changes. Of the writes since the last
+    /// sync before it every second one is there, or the others, or half of each.
+    pub(super) fn crashed_at(&self, steps: usize, which: usize) -> Self {
+        let state = self.lock();
+        let (before, record) = state.record.as_ref().expect("it is recorded");
+        let (mut written, mut synced, mut pending) = (before.clone(), before.clone(), Vec::new());
+        for step in &record[..steps] {
+            match step {
+                DiskStep::SetLen(len) => {
+                    written.resize(*len, 0);
+                    synced.resize(*len, 0);
+                    pending.retain(|(offset, data): &(usize, Vec<u8>)| offset + data.len() <= *len);
+                }
+                DiskStep::Write(offset, data) => {
+                    written[*offset..offset + data.len()].copy_from_slice(data);
+                    pending.push((*offset, data.clone()));
+                }
+                DiskStep::Sync => {
+                    synced.clone_from(&written);
+                    pending.clear();
+                }
+            }
+        }
+        for (number, (offset, data)) in pending.iter().enumerate() {
+            let kept = match which {
+                0 | 1 if number % 2 == which => data.as_slice(),
+                2 => data.split_at(data.len() / 2).0,
+                _ => &[],
+            };
+            synced[*offset..offset + kept.len()].copy_from_slice(kept);
+        }
+        let found = State {
+            written: synced.clone(),
+            synced,
+            ..State::default()
+        };
+        Self {
+            state: Arc::new((Mutex::new(found), Condvar::new())),
+        }
+    }
+
     /// Lets syncs hang until [`Self::release`].
     pub(super) fn hold(&self) {
         self.lock().held = true;
@@ -78,6 +155,23 @@ impl TestDisk {
     }
 }
 
+impl State {
+    /// Fails if the disk does, and records a change.
+    fn step(&mut self, step: DiskStep) -> io::Result<()> {
+        match (self.fails, &step) {
+            (Some(DiskFailure::Full), DiskStep::Write(..) | DiskStep::SetLen(_)) => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            (Some(DiskFailure::Unsynced), DiskStep::Sync) => return Err(io::Error::other("the disk is broken")),
+            _ => {}
+        }
+        if let Some((_, steps)) = &mut self.record {
+            steps.push(step);
+        }
+        Ok(())
+    }
+}
+
 fn place(offset: u64) -> usize {
     usize::try_from(offset).expect("test files are small")
 }
@@ -97,6 +191,7 @@ impl StorageBackend for TestDisk {
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
         // File systems journal sizes: a resize is as durable as if it were synced.
         let mut state = self.lock();
+        state.step(DiskStep::SetLen(place(len)))?;
         state.written.resize(place(len), 0);
         state.synced.resize(place(len), 0);
         state.pending.retain(|(offset, data)| offset + data.len() <= place(len));
@@ -105,6 +200,7 @@ impl StorageBackend for TestDisk {
 
     fn sync_data(&self) -> Result<(), io::Error> {
         let mut state = self.lock();
+        state.step(DiskStep::Sync)?;
         state.waiting += 1;
         self.state.1.notify_all();
         state = self
@@ -121,6 +217,7 @@ impl StorageBackend for TestDisk {
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
         let mut state = self.lock();
         let start = place(offset);
+        state.step(DiskStep::Write(start, data.to_vec()))?;
         let target = state
             .written
             .get_mut(start..start + data.len())
