@@ -3,8 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openraft::LogId;
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadableDatabase as _, StorageBackend, TableDefinition, WriteTransaction};
 use serde::Serialize;
@@ -72,6 +73,8 @@ pub(crate) enum Work {
 pub(crate) struct RaftFile {
     database: Arc<Database>,
     work: Work,
+    /// Up to here the log is purged, but it still stands in the file: the snapshot that covers it is not there yet.
+    early_purge: Arc<Mutex<Option<LogId<ReplicaId>>>>,
 }
 
 impl RaftFile {
@@ -110,8 +113,17 @@ impl RaftFile {
         };
         let identity = start(&database, fresh).map_err(damaged)?;
         check::check(&database).map_err(damaged)?;
-        let database = Arc::new(database);
-        Ok((Self { database, work }, identity))
+        let file = Self {
+            database: Arc::new(database),
+            work,
+            early_purge: Arc::default(),
+        };
+        Ok((file, identity))
+    }
+
+    /// The purge that waits for its snapshot. To be locked within transactions only.
+    pub(super) fn early_purge(&self) -> MutexGuard<'_, Option<LogId<ReplicaId>>> {
+        self.early_purge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a transaction and returns when it is on disk.
@@ -199,6 +211,14 @@ pub(super) fn put<T: Serialize>(transaction: &WriteTransaction, key: &str, value
     let mut table = transaction.open_table(META).map_err(redb_error)?;
     let value = serde_json::to_vec(value)?;
     table.insert(key, value.as_slice()).map_err(redb_error)?;
+    Ok(())
+}
+
+/// Forgets the log up to an entry.
+pub(super) fn purge(transaction: &WriteTransaction, upto: LogId<ReplicaId>) -> Result<(), StoreFileError> {
+    put(transaction, key::PURGED, &upto)?;
+    let mut log = transaction.open_table(LOG).map_err(redb_error)?;
+    log.retain_in(..=upto.index, |_, _| false).map_err(redb_error)?;
     Ok(())
 }
 

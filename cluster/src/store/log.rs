@@ -1,4 +1,6 @@
-//! openraft's log store on the file. Every write is on disk when it returns.
+//! openraft's log store on the file. Every write is on disk when it returns, but for a purge that comes before its snapshot:
+//! openraft has the log purged by a snapshot while that is still being installed. If a crash came in between, there would be
+//! neither the log nor the snapshot, so what is purged then only seems to be gone, and goes with the snapshot's arrival.
 
 use std::fmt::Debug;
 use std::io;
@@ -7,7 +9,8 @@ use std::ops::{Bound, RangeBounds};
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
 use openraft::{AnyError, LogId, OptionalSend, RaftLogId as _, RaftLogReader, StorageError, StorageIOError, Vote};
 
-use super::file::{LOG, RaftFile, StoreFileError, key, look_up, put, redb_error};
+use super::file::{LOG, RaftFile, StoreFileError, get, key, look_up, purge, put, redb_error};
+use super::machine::StoredSnapshot;
 use crate::core::ReplicaId;
 use crate::raft::RaftTypes;
 
@@ -41,12 +44,17 @@ impl RaftLogReader<RaftTypes> for LogStore {
         range: RB,
     ) -> Result<Vec<Entry>, StorageError<ReplicaId>> {
         let range: (Bound<u64>, Bound<u64>) = (range.start_bound().cloned(), range.end_bound().cloned());
+        let purged = *self.0.early_purge();
         let read = self.0.read(move |transaction| {
             let log = transaction.open_table(LOG).map_err(redb_error)?;
-            let found = log.range(range).map_err(redb_error)?;
-            found
-                .map(|item| decode(item.map_err(redb_error)?.1.value()))
-                .collect::<Result<Vec<_>, _>>()
+            let mut entries = Vec::new();
+            for item in log.range(range).map_err(redb_error)? {
+                let (index, entry) = item.map_err(redb_error)?;
+                if purged.is_none_or(|purged| index.value() > purged.index) {
+                    entries.push(decode(entry.value())?);
+                }
+            }
+            Ok(entries)
         });
         read.await.map_err(read_error)
     }
@@ -56,12 +64,14 @@ impl RaftLogStorage<RaftTypes> for LogStore {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<RaftTypes>, StorageError<ReplicaId>> {
-        let read = self.0.read(|transaction| {
+        let early = *self.0.early_purge();
+        let read = self.0.read(move |transaction| {
             let last_purged_log_id: Option<LogId<ReplicaId>> = look_up(transaction, key::PURGED)?;
+            let last_purged_log_id = last_purged_log_id.max(early);
             let log = transaction.open_table(LOG).map_err(redb_error)?;
             let last = redb::ReadableTable::last(&log).map_err(redb_error)?;
             let last = last.map(|(_, value)| decode(value.value())).transpose()?;
-            let last_log_id = last.map(|entry| *entry.get_log_id()).or(last_purged_log_id);
+            let last_log_id = last.map(|entry| *entry.get_log_id()).max(last_purged_log_id);
             Ok(LogState {
                 last_purged_log_id,
                 last_log_id,
@@ -123,10 +133,13 @@ impl RaftLogStorage<RaftTypes> for LogStore {
     }
 
     async fn purge(&mut self, log_id: LogId<ReplicaId>) -> Result<(), StorageError<ReplicaId>> {
+        let file = self.0.clone();
         let purged = self.0.write(move |transaction| {
-            put(transaction, key::PURGED, &log_id)?;
-            let mut log = transaction.open_table(LOG).map_err(redb_error)?;
-            log.retain_in(..=log_id.index, |_, _| false).map_err(redb_error)?;
+            let snapshot: Option<StoredSnapshot> = get(transaction, key::SNAPSHOT)?;
+            if snapshot.and_then(|snapshot| snapshot.meta.last_log_id) >= Some(log_id) {
+                return purge(transaction, log_id);
+            }
+            *file.early_purge() = Some(log_id);
             Ok(())
         });
         purged.await.map_err(write_error)

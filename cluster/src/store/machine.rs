@@ -12,7 +12,7 @@ use openraft::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::file::{RaftFile, StoreFileError, get, key, look_up, put};
+use super::file::{RaftFile, StoreFileError, get, key, look_up, purge, put};
 use crate::core::{GroupState, ReplicaId};
 use crate::raft::{Node, RaftTypes, Response};
 
@@ -102,13 +102,18 @@ impl StateMachine {
     }
 
     /// Keeps a snapshot unless a newer one is there: while one is built the leader may send another, by which the log
-    /// is purged.
+    /// is purged. A purge that was ahead of the snapshot is made with it.
     async fn keep(&self, snapshot: StoredSnapshot) -> Result<(), StorageError<ReplicaId>> {
         let signature = snapshot.meta.signature();
+        let file = self.file.clone();
         let kept = self.file.write(move |found| {
             let known: Option<StoredSnapshot> = get(found, key::SNAPSHOT)?;
             if known.is_some_and(|known| known.meta.last_log_id > snapshot.meta.last_log_id) {
                 return Ok(());
+            }
+            let mut early = file.early_purge();
+            if let Some(upto) = early.take_if(|upto| Some(*upto) <= snapshot.meta.last_log_id) {
+                purge(found, upto)?;
             }
             put(found, key::SNAPSHOT, &snapshot)
         });

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use openraft::storage::{RaftLogStorage as _, RaftStateMachine as _};
-use openraft::testing::{StoreBuilder, Suite, log_id};
-use openraft::{RaftSnapshotBuilder as _, SnapshotMeta, StorageError, Vote};
+use openraft::storage::{RaftLogStorage as _, RaftLogStorageExt as _, RaftStateMachine as _};
+use openraft::testing::{StoreBuilder, Suite, blank_ent, log_id};
+use openraft::{LogId, RaftLogReader as _, RaftSnapshotBuilder as _, SnapshotMeta, StorageError, Vote};
 
 use super::*;
 use crate::core::{GroupState, ReplicaId};
@@ -147,4 +147,49 @@ async fn a_newer_snapshot_is_not_replaced_by_an_older_one() {
     drop(log);
     drop((behind, ahead, file));
     RaftFile::open(dir.path()).expect("a replica starts on it again");
+}
+
+/// openraft sends a snapshot to the task of the state machine and has the log purged by it at once. Whenever a crash comes,
+/// the replica starts again, and has the old log or the snapshot.
+#[tokio::test]
+async fn a_log_that_is_purged_before_its_snapshot_has_arrived_is_not_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut log, mut machine) = open(dir.path()).await;
+    log.save_vote(&Vote::new(1, ReplicaId(1)))
+        .await
+        .expect("a vote is saved");
+    let entries = (0..4).map(|index| blank_ent::<RaftTypes>(1, ReplicaId(1), index));
+    log.blocking_append(entries).await.expect("it is appended");
+    let newest = log_id(1, ReplicaId(1), 9);
+    log.purge(newest).await.expect("the log is purged");
+    assert_eq!(state(&mut log).await, (Some(newest), Some(newest), 0));
+    let mut crashed = as_after_a_crash(dir.path()).await;
+    assert_eq!(state(&mut crashed).await, (None, Some(log_id(1, ReplicaId(1), 3)), 4));
+
+    let meta = SnapshotMeta {
+        last_log_id: Some(newest),
+        ..SnapshotMeta::default()
+    };
+    let data = serde_json::to_vec(&GroupState::default()).expect("the state is JSON");
+    machine
+        .install_snapshot(&meta, Box::new(Cursor::new(data)))
+        .await
+        .expect("it is kept");
+    assert_eq!(state(&mut log).await, (Some(newest), Some(newest), 0));
+    let mut crashed = as_after_a_crash(dir.path()).await;
+    assert_eq!(state(&mut crashed).await, (Some(newest), Some(newest), 0));
+}
+
+/// Up to where a log is purged, where it ends, and the number of its entries.
+async fn state(log: &mut LogStore) -> (Option<LogId<ReplicaId>>, Option<LogId<ReplicaId>>, usize) {
+    let state = log.get_log_state().await.expect("read");
+    let entries = log.try_get_log_entries(0..).await.expect("read");
+    (state.last_purged_log_id, state.last_log_id, entries.len())
+}
+
+/// The log of the file as its process leaves it if that is killed now.
+async fn as_after_a_crash(dir: &Path) -> LogStore {
+    let found = tempfile::tempdir().expect("a directory");
+    std::fs::copy(dir.join("raft.redb"), found.path().join("raft.redb")).expect("the file is copied");
+    open(found.path()).await.0
 }
