@@ -36,6 +36,7 @@ fn publish(schema: &Value, nesting: Nesting) -> Value {
 
 fn publish_field(name: &str, value: &Value, nesting: Nesting) -> Option<Value> {
     match (name, value) {
+        ("default" | "example", _) if !value.is_null() => Some(value.clone()),
         (_, Value::Null | Value::Bool(false)) if name != "additionalProperties" => None,
         ("additionalProperties", _) if nesting == Nesting::Combination || value.is_null() => None,
         ("items" | "additionalProperties", Value::Object(_)) => Some(publish(value, nesting)),
@@ -49,7 +50,6 @@ fn publish_field(name: &str, value: &Value, nesting: Nesting) -> Option<Value> {
             let schemas = schemas.iter();
             Some(schemas.map(|schema| publish(schema, Nesting::Combination)).collect())
         }
-        ("default" | "example", _) => Some(value.clone()),
         (_, Value::String(text)) if text.is_empty() => None,
         (_, Value::Array(items)) if items.is_empty() => None,
         (_, Value::Object(fields)) if fields.is_empty() => None,

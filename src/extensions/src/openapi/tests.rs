@@ -165,6 +165,12 @@ fn what_says_nothing_is_not_shown_and_v2_has_no_defaults() {
     );
     let nullable = json!({"type": "object", "nullable": true, "default": {}});
     check_property(nullable.clone(), nullable, json!({}));
+    let off = json!({"type": "boolean", "default": false, "nullable": false});
+    check_property(
+        off,
+        json!({"type": "boolean", "default": false}),
+        json!({"type": "boolean"}),
+    );
 }
 
 #[test]
