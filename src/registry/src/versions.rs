@@ -157,6 +157,29 @@ pub(crate) async fn as_stored(
     Ok(Some(object))
 }
 
+/// An object that a dry run would have stored, as a request of a version would read it (`DryRunnableStorage.copyInto`).
+pub(crate) async fn read_back(
+    info: &ResourceDefinition,
+    version: &ServedVersion,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    if !info.is_custom {
+        from_written(info, version, object);
+        return Ok(());
+    }
+    let stored = info.stored();
+    if let Some(converted) = as_stored(info, version, object).await? {
+        *object = converted;
+    }
+    if let Some(schema) = &stored.schema {
+        schema.restore(object);
+    }
+    if stored.group_version == version.group_version {
+        return Ok(());
+    }
+    between(info, (stored, version), object).await
+}
+
 /// An item as a tree in the version in which a request of a version writes it, with its `resourceVersion`.
 pub(crate) async fn written_value(
     info: &ResourceDefinition,

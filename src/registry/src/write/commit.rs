@@ -14,7 +14,7 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 use super::{Writer, managed::MANAGED_FIELDS, metadata};
 use crate::{
     admission::WriteRequest,
-    definition::{ServedVersion, StorageMediaType},
+    definition::{ObjectSchema, ServedVersion, StorageMediaType},
     event_kind::EventKind,
     fence::WriteFence,
     item::Item,
@@ -147,7 +147,7 @@ impl Writer {
                     EventKind::Modified
                 };
                 let make = || {
-                    if self.reads_as_written(request) {
+                    if self.reads_as_written(request, &bytes) {
                         Item::from_encoded(kind, &self.info, key, object, &bytes, revision)
                     } else {
                         Item::from_stored_as(kind, &self.info, key, &bytes, revision)
@@ -161,13 +161,15 @@ impl Writer {
         }
     }
 
-    /// Reports whether what a request writes is read as it is. A custom resource in another version than the stored one gets the
-    /// defaults of that one when it is read.
-    fn reads_as_written(&self, request: &WriteRequest) -> bool {
+    /// Reports whether what a request writes is read as it is. A custom resource gets the defaults of the stored version when it is
+    /// read: those of a status that its creation has dropped, and those of fields that the version of the request lacks.
+    fn reads_as_written(&self, request: &WriteRequest, bytes: &[u8]) -> bool {
         let stored = self.info.stored();
         let is_stored = |version: &ServedVersion| version.group_version == stored.group_version;
-        self.info.storage_media_type == StorageMediaType::Json
-            && (stored.schema.is_none() || self.version(&request.target).is_ok_and(is_stored))
+        let reads_as_written = |schema: &Arc<dyn ObjectSchema>| {
+            self.version(&request.target).is_ok_and(is_stored) && schema.is_settled(bytes)
+        };
+        self.info.storage_media_type == StorageMediaType::Json && stored.schema.as_ref().is_none_or(reads_as_written)
     }
 
     /// Writes the bytes, with a lease if the kind expires: a change renews the time to live, and a put without a lease would

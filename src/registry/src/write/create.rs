@@ -145,7 +145,7 @@ impl Writer {
         if found.is_some() {
             return Ok(Err(self.name_taken(key, &object, found)));
         }
-        versions::from_written(&self.info, self.version(&write.target)?, &mut object);
+        versions::read_back(&self.info, self.version(&write.target)?, &mut object).await?;
         Ok(Ok(created(Answer::Materialized(object), write.take_record())))
     }
 }

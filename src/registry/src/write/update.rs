@@ -190,7 +190,11 @@ impl Writer {
             }
             (UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item), _) => Answer::Cached(item),
             (UpdateOutcome::Synthesized(mut object), _) => {
-                versions::from_written(&self.info, version, &mut object);
+                if request.context.dry_run {
+                    versions::read_back(&self.info, version, &mut object).await?;
+                } else {
+                    versions::from_written(&self.info, version, &mut object);
+                }
                 Answer::Materialized(object)
             }
         };

@@ -2,6 +2,7 @@
 
 mod allocators;
 mod create;
+mod custom;
 mod delete;
 mod fences;
 mod leases;
