@@ -3,7 +3,7 @@
 //! A [`Path`] is a chain of borrowed links on the stack, so that walking a valid object allocates
 //! nothing; it becomes text only when an error is made.
 
-use crate::go_text::quote;
+use crate::go_text::{general_float, quote};
 use std::fmt;
 
 use serde_json::Value;
@@ -272,6 +272,7 @@ impl fmt::Display for Error {
 pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
+        Value::Number(number) if number.is_f64() => number.as_f64().map(general_float).unwrap_or_default(),
         other => other.to_string(),
     }
 }

@@ -151,6 +151,47 @@ fn what_has_not_changed_is_not_held_against_the_schema_again() {
 }
 
 #[test]
+fn bounds_that_their_own_format_has_no_room_for_refuse_every_value() {
+    let told = |schema: Value, value: Value| errors(&json!({"a": schema}), &json!({"a": value}), None);
+    let whole = |text: &str| format!("<nil>: Invalid value: \"\": {text} in a");
+    let bounded = |format: &str, bound: &str, value: f64| json!({"type": "integer", "format": format, bound: value});
+    let most = bounded("int32", "maximum", 4_294_967_295.0);
+    let int32 = |name: &str| whole(&format!("{name} value must be of type integer with format int32"));
+    assert_eq!(told(most, json!(64_512)), [int32("Maximum boundary")]);
+    assert_eq!(
+        told(bounded("int32", "minimum", -4_294_967_295.0), json!(1)),
+        [int32("Minimum boundary")]
+    );
+    assert_eq!(
+        told(json!({"type": "integer", "multipleOf": 0.5}), json!(1)),
+        [whole("MultipleOf value must be of type integer (default format)")]
+    );
+    let widest = bounded("int64", "maximum", 9_223_372_036_854_775_807.0);
+    assert_eq!(
+        told(widest, json!(1)),
+        [whole(
+            "Maximum boundary value must be of type integer with format int64"
+        )]
+    );
+    for fits in [
+        bounded("int64", "maximum", 1e18),
+        bounded("int32", "maximum", 2_147_483_647.0),
+        json!({"type": "number", "maximum": 1e300}),
+    ] {
+        assert_eq!(told(fits, json!(1)), Vec::<String>::new());
+    }
+    let largest = json!({"type": "integer"});
+    assert_eq!(told(largest, json!(i64::MAX)), Vec::<String>::new());
+    let float = json!({"type": "number", "format": "float"});
+    assert_eq!(
+        told(float, json!(1e39)),
+        [whole("Checked value must be of type number with format float")]
+    );
+    let error = "a: Invalid value: 150: a in body should be less than or equal to 100";
+    assert_eq!(told(json!({"type": "number", "maximum": 100}), json!(150.0)), [error]);
+}
+
+#[test]
 fn alternatives_are_told_as_upstream_tells_them() {
     let properties = json!({"a": {"type": "integer", "oneOf": [{"maximum": 3}, {"minimum": 2}]}});
     let error = "<nil>: Invalid value: \"\": \"a\" must validate one and only one schema (oneOf). Found 2 valid \

@@ -119,31 +119,24 @@ impl Validator<'_> {
     fn check_number(&mut self, value: &Value, schema: &Structural, path: &Path<'_>) {
         let number = value.as_f64().unwrap_or_default();
         let checks = schema.checks.as_deref();
-        let format = checks.map_or("", |checks| checks.format.as_str());
-        if schema.json_type == Some(JsonType::Integer) && !is_in_range(value, format) {
-            let shown = match format {
-                "" => "default format".to_owned(),
-                format => format!("format {format}"),
-            };
-            let separator = if format.is_empty() {
-                format!("({shown})")
-            } else {
-                format!("with {shown}")
-            };
-            self.whole(&format!("Checked value must be of type integer {separator} in {path}"));
+        let numbers = NumberType {
+            is_integer: schema.json_type == Some(JsonType::Integer),
+            format: checks.map_or("", |checks| checks.format.as_str()),
+        };
+        let is_64_bit = value.is_i64() || value.is_u64();
+        if !is_64_bit || numbers.format == "int32" {
+            self.check_range("Checked", numbers, number, path);
         }
         let Some(checks) = checks else { return };
-        if let Some(factor) = checks
-            .multiple_of
-            .filter(|factor| *factor > 0.0 && !is_multiple(number, *factor))
-        {
-            self.invalid(
-                path,
-                value,
-                &format!("should be a multiple of {}", shown_number(factor)),
-            );
+        if let Some(factor) = checks.multiple_of {
+            self.check_range("MultipleOf", numbers, factor, path);
+            if factor > 0.0 && !is_multiple(number, factor) {
+                let detail = format!("should be a multiple of {}", shown_number(factor));
+                self.invalid(path, value, &detail);
+            }
         }
         if let Some(least) = checks.minimum {
+            self.check_range("Minimum boundary", numbers, least, path);
             if checks.exclusive_minimum && number <= least {
                 self.invalid(path, value, &format!("should be greater than {}", shown_number(least)));
             } else if number < least {
@@ -152,6 +145,7 @@ impl Validator<'_> {
             }
         }
         if let Some(most) = checks.maximum {
+            self.check_range("Maximum boundary", numbers, most, path);
             if checks.exclusive_maximum && number >= most {
                 self.invalid(path, value, &format!("should be less than {}", shown_number(most)));
             } else if number > most {
@@ -159,6 +153,20 @@ impl Validator<'_> {
                 self.invalid(path, value, &detail);
             }
         }
+    }
+
+    /// Reports a number that its type has no room for (`IsValueValidAgainstRange`): the value, or a bound of the schema, which is
+    /// checked with every value.
+    fn check_range(&mut self, name: &str, numbers: NumberType<'_>, number: f64, path: &Path<'_>) {
+        if numbers.has_room_for(number) {
+            return;
+        }
+        let type_name = if numbers.is_integer { "integer" } else { "number" };
+        let shown = match numbers.format {
+            "" => "(default format)".to_owned(),
+            format => format!("with format {format}"),
+        };
+        self.whole(&format!("{name} value must be of type {type_name} {shown} in {path}"));
     }
 
     fn check_items(&mut self, items: &[Value], old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
@@ -353,12 +361,27 @@ fn is_whole(value: &Value) -> bool {
     value.is_i64() || value.is_u64() || value.as_f64().is_some_and(is_whole_float)
 }
 
-fn is_in_range(value: &Value, format: &str) -> bool {
-    is_whole(value)
-        && (format != "int32"
-            || value
-                .as_f64()
-                .is_some_and(|number| (-2_147_483_648.0..=2_147_483_647.0).contains(&number)))
+/// The first number that 64 bits have no room for.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The type of a number, as far as it bounds it.
+#[derive(Clone, Copy)]
+struct NumberType<'s> {
+    is_integer: bool,
+    format: &'s str,
+}
+
+impl NumberType<'_> {
+    fn has_room_for(self, number: f64) -> bool {
+        match self.format {
+            "int32" if self.is_integer => {
+                number.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number)
+            }
+            _ if self.is_integer => number.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(&number),
+            "float" => number.abs() <= f64::from(f32::MAX),
+            _ => true,
+        }
+    }
 }
 
 fn is_multiple(number: f64, factor: f64) -> bool {

@@ -23,8 +23,8 @@ mod numbers;
 pub mod structs;
 mod values;
 
-pub(crate) use numbers::go_float;
 pub use numbers::{atoi, parse_error, parse_int, parse_uint};
+pub(crate) use numbers::{general_float, go_float};
 pub(crate) use values::go_type;
 pub use values::{converted_name, go_map, kind_name, number_name};
 

@@ -19,6 +19,23 @@ pub(crate) fn go_float(value: f64) -> String {
     format!("{value}")
 }
 
+/// A finite double as `%v` prints it: as [`go_float`] does, with exponents of two digits at least, and from 1e-5 downwards.
+pub(crate) fn general_float(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
+        return format!("{value}");
+    }
+    let text = format!("{value:e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
 /// `strconv.ParseInt` in base 10 and 64 bits.
 ///
 /// # Errors
@@ -61,6 +78,23 @@ fn parse<N: FromStr>(function: &str, text: &str, digits: &str) -> Result<N, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_are_printed_as_fmt_prints_them() {
+        for (value, printed) in [
+            (150.0, "150"),
+            (0.5, "0.5"),
+            (-2.25, "-2.25"),
+            (0.0, "0"),
+            (1e-4, "0.0001"),
+            (1.5e-5, "1.5e-05"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (-1e-300, "-1e-300"),
+        ] {
+            assert_eq!(general_float(value), printed);
+        }
+    }
 
     #[test]
     fn numbers_are_read_as_strconv_reads_them() {
