@@ -113,7 +113,14 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn host_of(authority: &str) -> Result<String, String> {
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if !user
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c))
+    {
+        return Err("net/url: invalid userinfo".to_owned());
+    }
+    check_escapes(user)?;
     if let Some(address) = host.strip_prefix('[') {
         let (_, port) = address.split_once(']').ok_or("missing ']' in host")?;
         check_port(port)?;
