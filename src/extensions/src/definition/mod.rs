@@ -217,11 +217,15 @@ fn validate_metadata_name(object: &Value, errors: &mut ErrorList) {
         .pointer("/names/plural")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let name = object.meta().name();
-    // Without a name, that is all that is said of it.
-    if !name.is_empty() && name != format!("{plural}.{}", text(spec, "group")) {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(Error::invalid_str(&Path::new("metadata.name"), name, detail));
+    let required = format!("{plural}.{}", text(spec, "group"));
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    for field in ["generateName", "name"] {
+        let name = text(metadata, field);
+        // Without a name, that is all that is said of it.
+        if !name.is_empty() && name != required {
+            let detail = "must be spec.names.plural+\".\"+spec.group";
+            errors.push(Error::invalid_str(&Path::new("metadata").child(field), name, detail));
+        }
     }
 }
 

@@ -85,6 +85,15 @@ fn patterns_are_those_of_go() {
 }
 
 #[test]
+fn a_name_is_that_of_the_resource_also_if_it_is_to_be_generated() {
+    let detail = "must be spec.names.plural+\".\"+spec.group";
+    for field in ["name", "generateName"] {
+        let found = errors_with(&format!("/metadata/{field}"), json!("other"));
+        assert_eq!(found, [format!("metadata.{field}: Invalid value: \"other\": {detail}")]);
+    }
+}
+
+#[test]
 fn rules_are_compiled() {
     let rule = |rule: &str| json!({"type": "integer", "x-kubernetes-validations": [{"rule": rule}]});
     assert_eq!(errors(&rule("self >= 0 && self >= oldSelf")), Vec::<String>::new());
