@@ -35,8 +35,9 @@ use super::{
 
 /// HTTP/2: the bytes of a request's body that may come before its handler reads them, which is most bodies as a whole.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// The largest window that there is (RFC 9113, section 6.9.1).
-const MOST_WINDOW_BYTES: u32 = i32::MAX.cast_unsigned();
+/// The same of all requests of a connection: those of 64 streams as a whole, and of far more of usual size. It is what a client can
+/// have kept for it with one connection.
+const MOST_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 /// The other end of a connection; an extension of every request.
 #[derive(Debug)]
