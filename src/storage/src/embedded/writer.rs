@@ -47,7 +47,7 @@ const SWEEP_RECORDS: usize = 512;
 /// left end at once.
 const EXPIRE_LEASES: usize = 64;
 const EXPIRE_KEYS: usize = 1_000;
-/// After an attempt to open the file again, so many times what it took passes until the next.
+/// After the file was opened again, or could not be, so many times what that took passes until the next time.
 const REOPEN_PAUSE: u32 = 10;
 /// Recent events kept in memory so that watchers that keep up need no disk.
 const RECENT_EVENTS: usize = 4096;
@@ -73,14 +73,10 @@ pub(super) struct EmbeddedWriter {
     recent_bytes: usize,
     last_batch: usize,
     counters: Arc<Counters>,
-    broken: Option<BrokenStore>,
-}
-
-/// Nothing can be written, since a commit has failed.
-struct BrokenStore {
-    why: String,
-    /// When the file may be opened again.
-    reopen: Instant,
+    /// The reason that nothing can be written: a commit has failed.
+    broken: Option<String>,
+    /// The file is not opened again before.
+    next_reopen: Instant,
 }
 
 impl EmbeddedWriter {
@@ -97,6 +93,7 @@ impl EmbeddedWriter {
             last_batch: 0,
             counters,
             broken: None,
+            next_reopen: Instant::now(),
         };
         let snapshot = writer.snapshot()?;
         Ok((writer, snapshot))
@@ -136,9 +133,8 @@ impl EmbeddedWriter {
     /// Opens the file again if a commit has failed, since only that shows what is on disk.
     fn reopen(&mut self, published: &watch::Sender<Arc<StoreSnapshot>>) {
         let began = Instant::now();
-        match &mut self.broken {
-            Some(broken) if broken.reopen <= began && !self.file.sync_has_failed() => {}
-            _ => return,
+        if self.broken.is_none() || began < self.next_reopen || self.file.sync_has_failed() {
+            return;
         }
         self.close();
         let path = self.file.path.display().to_string();
@@ -159,18 +155,14 @@ impl EmbeddedWriter {
                 published.send_replace(Arc::new(snapshot));
                 self.broken = None;
             }
-            Err(error) => {
-                tracing::warn!(path, %error, "the embedded store cannot be opened again yet");
-                if let Some(broken) = &mut self.broken {
-                    broken.reopen = Instant::now() + began.elapsed() * REOPEN_PAUSE;
-                }
-            }
+            Err(error) => tracing::warn!(path, %error, "the embedded store cannot be opened again yet"),
         }
+        self.next_reopen = Instant::now() + began.elapsed() * REOPEN_PAUSE;
     }
 
     /// The answer to all requests while nothing can be written.
     fn refusal(&self) -> Option<StorageError> {
-        let why = self.broken.as_ref()?.why.clone();
+        let why = self.broken.clone()?;
         Some(if self.file.sync_has_failed() {
             StorageError::Failed(format!("{why}; start the server again"))
         } else {
@@ -241,8 +233,7 @@ impl EmbeddedWriter {
             Err(error) => {
                 let why = format!("{}: {error}", self.file.path.display());
                 tracing::error!(why, "the embedded store has stopped writing");
-                let reopen = Instant::now();
-                self.broken = Some(BrokenStore { why, reopen });
+                self.broken = Some(why);
                 if let Some(refusal) = self.refusal() {
                     answers
                         .into_iter()

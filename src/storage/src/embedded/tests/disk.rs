@@ -28,6 +28,8 @@ struct State {
 pub(super) enum DiskFailure {
     /// There is no space for what is written.
     Full,
+    /// There is no space for 64 KiB in one piece.
+    AlmostFull,
     /// It cannot be synced.
     Unsynced,
 }
@@ -160,6 +162,9 @@ impl State {
     fn step(&mut self, step: DiskStep) -> io::Result<()> {
         match (self.fails, &step) {
             (Some(DiskFailure::Full), DiskStep::Write(..) | DiskStep::SetLen(_)) => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            (Some(DiskFailure::AlmostFull), DiskStep::Write(_, data)) if data.len() >= 1 << 16 => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             (Some(DiskFailure::Unsynced), DiskStep::Sync) => return Err(io::Error::other("the disk is broken")),

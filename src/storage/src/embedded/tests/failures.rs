@@ -54,6 +54,28 @@ async fn a_store_writes_again_when_its_disk_has_space_again() {
     assert_eq!(read(&store, "after 2").await.as_deref(), Some("1"));
 }
 
+/// To open the file takes little space, but it reads all of it.
+#[tokio::test]
+async fn a_disk_that_stays_full_does_not_have_the_file_opened_at_every_write() {
+    let disk = TestDisk::default();
+    let store = on_disk(&disk);
+    create(&store, "before", "1").await;
+    disk.fail(Some(DiskFailure::AlmostFull));
+    let large = Bytes::from(vec![b'x'; 100_000]);
+    let mut outcomes = Vec::new();
+    for _ in 0..4 {
+        let put = store.put("large", large.clone(), Compare::Absent, PutOptions::default());
+        outcomes.push(match put.await {
+            Err(StorageError::UnknownOutcome(_)) => "unknown",
+            Err(StorageError::Unavailable(_)) => "refused",
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(outcomes, ["unknown", "unknown", "refused", "refused"]);
+    disk.fail(None);
+    create_in_the_end(&store, "after").await;
+}
+
 /// After a failed sync the system may show what is not on the disk, so only a person can say that the file is sound.
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_written_any_more() {
