@@ -32,6 +32,11 @@ impl<'a> Path<'a> {
         }
     }
 
+    /// Reports whether this is the object itself.
+    pub const fn is_root(&self) -> bool {
+        self.parent.is_none() && matches!(self.step, FieldPathStep::Root)
+    }
+
     /// A field (or several, joined by dots) of the object.
     pub const fn new(name: &'a str) -> Path<'a> {
         Path {

@@ -148,6 +148,14 @@ fn what_has_not_changed_is_not_held_against_the_schema_again() {
     assert_eq!(errors(&properties, &new, Some(&old)), Vec::<String>::new());
     let error = "a: Invalid value: 9: a in body should be less than or equal to 3";
     assert_eq!(errors(&properties, &new, None), [error]);
+
+    // The version is that of the request in both.
+    let properties = json!({"apiVersion": {"type": "string", "pattern": "1$"}, "b": {"type": "string"}});
+    let old = json!({"apiVersion": "g/v2", "b": "x"});
+    let new = json!({"apiVersion": "g/v2", "b": "y"});
+    let error = "apiVersion: Invalid value: \"g/v2\": apiVersion in body should match '1$'";
+    assert_eq!(errors(&properties, &new, Some(&old)), [error]);
+    assert_eq!(errors(&properties, &old, Some(&old)), Vec::<String>::new());
 }
 
 #[test]
@@ -198,6 +206,17 @@ fn alternatives_are_told_as_upstream_tells_them() {
                  alternatives";
     assert_eq!(errors(&properties, &json!({"a": 3}), None), [error]);
     assert_eq!(errors(&properties, &json!({"a": 1}), None), Vec::<String>::new());
+}
+
+#[test]
+fn an_error_that_two_combined_schemas_find_is_told_once() {
+    let word = json!({"enum": ["x", "y"]});
+    let properties = json!({"a": {"type": "string", "allOf": [word, word]}});
+    let told = [
+        "<nil>: Invalid value: \"\": \"a\" must validate all the schemas (allOf). None validated",
+        "a: Unsupported value: \"z\": supported values: \"x\", \"y\"",
+    ];
+    assert_eq!(errors(&properties, &json!({"a": "z"}), None), told);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! the status if only the status is validated. With an old value, what has not changed is not held against the schema
 //! again (ratcheting): a definition may become stricter without making its objects unchangeable.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use trireme_machinery::{
     Object,
@@ -30,7 +32,11 @@ pub(crate) fn validate_value(
         errors: Vec::new(),
     };
     validator.value(value, old, schema, &Path::root());
-    errors.append(&mut validator.errors);
+    // Schemas that are combined can find the same error, which counts once (`Result.AddErrors`).
+    let mut known = HashSet::new();
+    let mut found = validator.errors;
+    found.retain(|error| known.insert((error.field.clone(), error.body.clone())));
+    errors.extend(found);
 }
 
 struct Validator<'a> {
@@ -196,7 +202,9 @@ impl Validator<'_> {
             self.too_many(path, count, most);
         }
         for (name, value) in fields {
-            let old = old.and_then(|old| old.get(name));
+            // An old object has the version of the request, too: that it has not changed says nothing.
+            let is_type = path.is_root() && matches!(name.as_str(), "apiVersion" | "kind");
+            let old = old.filter(|_| !is_type).and_then(|old| old.get(name));
             if let Some(property) = schema.property(name) {
                 self.value(value, old, property, &path.child(name));
             } else if let Additional::Schema(of_entries) = &schema.additional {
