@@ -12,8 +12,9 @@ use serde_json::Value;
 use trireme_machinery::{
     GroupVersion,
     field::{Error, ErrorList, ErrorType, Path},
+    go_text::go_map,
     meta::ObjectMeta as _,
-    names, schema,
+    names,
 };
 use trireme_registry::{
     ResetFields, Strategy, Verb, Verbs, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
@@ -145,10 +146,12 @@ impl CustomVersion {
         let Some(scale) = &self.scale else { return };
         validate_replicas(object, &scale.status_replicas, errors);
         let Some(path) = scale.selector.as_deref() else { return };
-        if let Some(selector) = schema::get_path(object, path).filter(|selector| !selector.is_string()) {
-            let detail = wrong_type(path, selector, "string");
-            errors.push(Error::invalid_str(&Path::new(&format!(".{path}")), "", &detail));
-        }
+        let detail = match nested(object, path) {
+            Ok(Some(selector)) if !selector.is_string() => wrong_type(path, selector, "string"),
+            Ok(_) => return,
+            Err(detail) => detail,
+        };
+        errors.push(Error::invalid_str(&Path::new(&format!(".{path}")), "", &detail));
     }
 }
 
@@ -165,11 +168,16 @@ fn blocks_rules(error: &Error) -> bool {
 }
 
 fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
-    let Some(replicas) = schema::get_path(object, path) else {
-        return;
-    };
     let shown_path = format!(".{path}");
     let at = Path::new(&shown_path);
+    let replicas = match nested(object, path) {
+        Ok(Some(replicas)) => replicas,
+        Ok(None) => return,
+        Err(detail) => {
+            errors.push(Error::invalid(&at, &0.into(), &detail));
+            return;
+        }
+    };
     let detail = match replicas.as_i64() {
         None => {
             let detail = wrong_type(path, replicas, "int64");
@@ -185,6 +193,23 @@ fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     errors.push(Error::invalid(&at, replicas, &detail));
 }
 
+/// The value at a path (`unstructured.NestedFieldNoCopy`), or what is wrong with one above it that is no object.
+fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+    let mut value = object;
+    let mut names = Vec::new();
+    for name in path.split('.') {
+        names.push(name);
+        let inner = match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => fields.get(name),
+            other => return Err(wrong_type(&names.join("."), other, "map[string]interface{}")),
+        };
+        let Some(inner) = inner else { return Ok(None) };
+        value = inner;
+    }
+    Ok(Some(value))
+}
+
 fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     let go_type = match type_of(value) {
         "integer" => "int64",
@@ -192,9 +217,10 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
         "boolean" => "bool",
         "array" => "[]interface {}",
         "object" => "map[string]interface {}",
+        "null" => "<nil>",
         other => other,
     };
-    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let shown = go_map(value);
     format!(".{path} accessor error: {shown} is of the type {go_type}, expected {expected}")
 }
 
@@ -324,4 +350,52 @@ fn finalizer_warnings(name: &str) -> Vec<String> {
         ));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replicas_are_read_as_upstream_reads_nested_fields() {
+        let told = |object: Value| {
+            let mut errors = ErrorList::new();
+            validate_replicas(&object, "spec.inner.replicas", &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for fine in [
+            json!({}),
+            json!({"spec": null}),
+            json!({"spec": {"inner": {}}}),
+            json!({"spec": {"inner": {"replicas": 3}}}),
+        ] {
+            assert_eq!(told(fine), Vec::<String>::new());
+        }
+        let wrong = |path: &str, what: &str| {
+            [format!(
+                ".spec.inner.replicas: Invalid value: 0: {path} accessor error: {what}"
+            )]
+        };
+        for (object, path, what) in [
+            (
+                json!({"spec": ["a", 1]}),
+                ".spec.inner",
+                "[a 1] is of the type []interface {}, expected map[string]interface{}",
+            ),
+            (
+                json!({"spec": {"inner": "x"}}),
+                ".spec.inner.replicas",
+                "x is of the type string, expected map[string]interface{}",
+            ),
+            (
+                json!({"spec": {"inner": {"replicas": null}}}),
+                ".spec.inner.replicas",
+                "<nil> is of the type <nil>, expected int64",
+            ),
+        ] {
+            assert_eq!(told(object), wrong(path, what));
+        }
+    }
 }
