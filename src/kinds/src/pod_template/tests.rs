@@ -279,3 +279,28 @@ fn a_selinux_change_policy_that_is_there_may_stay() {
     let without = none.in_change_of(Some(&json!({ "spec": spec(json!({}), json!({})) })));
     assert_eq!(errors_where(without, with("MountOption")).len(), 1);
 }
+
+#[test]
+fn files_that_hide_each_other_are_warned_of_with_their_sources() {
+    let files = |paths: &[&str]| -> Value { paths.iter().map(|path| json!({ "key": "k", "path": path })).collect() };
+    let sources = json!([
+        { "secret": { "name": "s", "items": files(&["a", "a b", "z"]) } },
+        { "configMap": { "name": "m", "items": files(&["a/c", "abc"]) } },
+        { "serviceAccountToken": { "path": "a/c/" } },
+        { "clusterTrustBundle": { "signerName": "x.test/y", "path": "z" } },
+        { "podCertificate": { "keyPath": "z/k" } },
+    ]);
+    let volumes = json!([{ "name": "v", "projected": { "sources": sources } }]);
+    let told = warnings(&json!({ "spec": { "volumes": volumes } }), "template");
+    let overlapping: Vec<&String> = told.iter().filter(|text| text.contains("overlapping paths")).collect();
+    let expected = [
+        r#""a/c" (ConfigMap "m") with "a" (Secret "s")"#,
+        r#""a/c" (ServiceAccountToken) with "a" (Secret "s")"#,
+        r#""a/c" (ServiceAccountToken) with "a/c" (ConfigMap "m")"#,
+        r#""z" (ClusterTrustBundle "x.test/y") with "z" (Secret "s")"#,
+        r#""z/k" (PodCertificate key) with "z" (Secret "s")"#,
+        r#""z/k" (PodCertificate key) with "z" (ClusterTrustBundle "x.test/y")"#,
+    ];
+    let expected = expected.map(|pair| format!(r#"volume "v" (Projected): overlapping paths: {pair}"#));
+    assert_eq!(overlapping, expected.iter().collect::<Vec<_>>());
+}
