@@ -47,6 +47,7 @@ impl KindSettings {
         Capabilities {
             allow_privileged: self.allow_privileged,
             features: self.features,
+            ..Capabilities::default()
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns::{self, column, documented, or_none},
     kind::Kind,
-    pod_template::{self, Capabilities, drop_disabled_at},
+    pod_template::{self, Capabilities, Tolerated, drop_disabled_at},
     values::{keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent,
@@ -146,7 +146,10 @@ impl Strategy for DaemonSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
+        let capabilities = self
+            .capabilities
+            .in_change_of(old.pointer("/spec/template"))
+            .with_selector_of(old.pointer("/spec/selector"));
         let mut errors = ErrorList::new();
         validate_immutable_selector(new, old, &mut errors);
         errors.extend(Self { capabilities }.validate(context, new));
@@ -205,7 +208,8 @@ fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &m
     let (template, template_path) = (spec.get("template").unwrap_or(&none), path.child("template"));
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     if let Some(fields) = selector.and_then(Value::as_object) {
-        errors.extend(validate_label_selector(fields, false, &at));
+        let any_value = capabilities.tolerated.has(Tolerated::SELECTOR_VALUES);
+        errors.extend(validate_label_selector(fields, any_value, &at));
     }
     validate_template_labels(selector, template, &template_path, errors);
     let selects_all = selector

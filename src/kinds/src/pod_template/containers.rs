@@ -14,6 +14,7 @@ use super::{
     check::{number, one_of_if_set, push_invalid, push_invalid_number, require, require_one_of, require_valid},
     env, mounts, probes, resources, security,
     spec::Pod,
+    tolerated::Tolerated,
 };
 use crate::{
     checks::validate_supported,
@@ -86,7 +87,9 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
                     errors.push(Error::forbidden(&path.child(field), detail));
                 }
             }
-            validate_resize_restarts(container, &path.child("resizePolicy"), errors);
+            if !pod.capabilities.tolerated.has(Tolerated::RESIZE_RESTARTS) {
+                validate_resize_restarts(container, &path.child("resizePolicy"), errors);
+            }
         }
     }
 }
@@ -179,7 +182,7 @@ fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, 
     mounts::validate_volume_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
     require_one_of(container, path, "imagePullPolicy", &PULL_POLICIES, errors);
     if let Some(resources) = container.get("resources") {
-        resources::validate_container_resource_requirements(resources, &pod.claims, &path.child("resources"), errors);
+        resources::validate_container_resource_requirements(resources, pod, &path.child("resources"), errors);
     }
     validate_resize_policy(pod, container, &path.child("resizePolicy"), errors);
     if let Some(context) = container.get("securityContext") {

@@ -33,6 +33,7 @@ mod spec;
 mod systems;
 #[cfg(test)]
 mod tests;
+mod tolerated;
 mod volumes;
 mod warnings;
 mod windows;
@@ -46,6 +47,7 @@ pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_t
 pub(crate) use security::Capabilities;
 pub(crate) use sources::{source_path, validate_csi_driver_name, validate_volume_source};
 pub(crate) use spec::{validate_pod_spec, validate_preemption_policy};
+pub(crate) use tolerated::Tolerated;
 pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;

@@ -10,7 +10,7 @@ use trireme_machinery::{
     quantity::Quantity,
 };
 
-use super::check::push_invalid;
+use super::{check::push_invalid, spec::Pod, tolerated::Tolerated};
 use crate::{
     checks::quantity,
     resource_names::{
@@ -23,14 +23,21 @@ use crate::{
 const POD_LEVEL: [&str; 3] = ["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
+/// Validates the name of a resource.
+type NameRule = fn(&str, &Path<'_>, &mut ErrorList);
+
+/// The rule for names and what is passed over.
+type Rules = (NameRule, Tolerated);
+
 /// The requirements of one container (`ValidateContainerResourceRequirements`).
 pub(super) fn validate_container_resource_requirements(
     requirements: &Value,
-    claims: &BTreeSet<&str>,
+    pod: &Pod<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    validate_resource_requirements(requirements, claims, path, validate_container_resource_name, errors);
+    let rules = (validate_container_resource_name as NameRule, pod.capabilities.tolerated);
+    validate_resource_requirements(requirements, &pod.claims, path, rules, errors);
 }
 
 /// As upstream's `ValidateResourceRequirements`.
@@ -38,10 +45,10 @@ fn validate_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
     path: &Path<'_>,
-    validate_name: fn(&str, &Path<'_>, &mut ErrorList),
+    rules: Rules,
     errors: &mut ErrorList,
 ) {
-    validate_amounts(requirements, path, validate_name, errors);
+    validate_amounts(requirements, path, rules, errors);
     let claims_path = path.child("claims");
     let mut seen = BTreeSet::new();
     for (index, claim) in items(requirements, "claims").iter().enumerate() {
@@ -92,18 +99,13 @@ fn validate_resource_claim_name<'a>(
     seen.insert((name, request));
 }
 
-fn validate_amounts(
-    requirements: &Value,
-    path: &Path<'_>,
-    validate_name: fn(&str, &Path<'_>, &mut ErrorList),
-    errors: &mut ErrorList,
-) {
+fn validate_amounts(requirements: &Value, path: &Path<'_>, (validate_name, tolerated): Rules, errors: &mut ErrorList) {
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
     for (name, amount) in entries(requirements, "limits") {
         let at = limits_path.key(name);
         validate_name(name, &at, errors);
         validate_resource_quantity_value(name, amount, &at, errors);
-        validate_huge_pages(name, amount, &at, errors);
+        validate_huge_pages(name, amount, tolerated, &at, errors);
     }
     let limit_of = |name: &str| requirements.get("limits").and_then(|limits| limits.get(name));
     for (name, amount) in entries(requirements, "requests") {
@@ -118,7 +120,7 @@ fn validate_amounts(
             }
             None => {}
         }
-        validate_huge_pages(name, amount, &at, errors);
+        validate_huge_pages(name, amount, tolerated, &at, errors);
     }
     let listed: Vec<&str> = ["limits", "requests"]
         .into_iter()
@@ -150,22 +152,28 @@ fn validate_request_against_limit(
 }
 
 /// Huge pages are asked for as a whole number of pages (`validateResourceQuantityHugePageValue`).
-fn validate_huge_pages(name: &str, amount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let amount = quantity(amount);
-    if let Some(size) = name
-        .strip_prefix(HUGE_PAGES)
-        .and_then(|size| Quantity::parse(size).ok())
-    {
-        let (amount_bytes, page) = (amount.value(), size.value());
-        if page <= 0 || amount_bytes < 0 || amount_bytes % page != 0 {
-            let detail = format!("{amount} is not positive integer multiple of {name}");
-            errors.push(Error::invalid_str(path, &amount.to_string(), &detail));
-        }
+fn validate_huge_pages(name: &str, amount: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
+    if !tolerated.has(Tolerated::PARTIAL_PAGES) && !is_whole_pages(name, amount) {
+        let amount = quantity(amount);
+        let detail = format!("{amount} is not positive integer multiple of {name}");
+        errors.push(Error::invalid_str(path, &amount.to_string(), &detail));
     }
 }
 
+/// Reports whether an amount is a whole number of pages, or the resource is no such pages.
+pub(super) fn is_whole_pages(name: &str, amount: &Value) -> bool {
+    let size = name
+        .strip_prefix(HUGE_PAGES)
+        .and_then(|size| Quantity::parse(size).ok());
+    size.is_none_or(|size| {
+        let (amount_bytes, page) = (quantity(amount).value(), size.value());
+        page > 0 && amount_bytes >= 0 && amount_bytes % page == 0
+    })
+}
+
 /// The requirements of a pod as a whole, against those of its containers (`validatePodResourceRequirements`).
-pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_resource_requirements(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     let Some(resources) = spec.get("resources") else { return };
     if text_at(spec, "/os/name") == "windows" {
         errors.push(Error::forbidden(path, "may not be set for a windows pod"));
@@ -178,7 +186,8 @@ pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, 
         ));
     }
     let claims = items(spec, "resourceClaims").iter().map(|claim| text(claim, "name"));
-    validate_resource_requirements(resources, &claims.collect(), path, validate_pod_resource_name, errors);
+    let rules = (validate_pod_resource_name as NameRule, pod.capabilities.tolerated);
+    validate_resource_requirements(resources, &claims.collect(), path, rules, errors);
     validate_pod_resource_consistency(spec, resources, path, errors);
     let containers = path.child("containers");
     for (index, container) in items(spec, "containers").iter().enumerate() {
@@ -239,7 +248,7 @@ fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorLis
 }
 
 /// Validates the cost of running the pod beside its containers (`validateOverhead`).
-pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_overhead(overhead: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
-    validate_amounts(&limits, path, validate_container_resource_name, errors);
+    validate_amounts(&limits, path, (validate_container_resource_name, tolerated), errors);
 }

@@ -11,11 +11,15 @@ use trireme_machinery::{
     selector::validate_label_selector,
 };
 
-use super::check::{label_name, number, one_of_if_set, push_invalid};
+use super::{
+    check::{label_name, number, one_of_if_set, push_invalid},
+    security::Capabilities,
+    tolerated::Tolerated,
+};
 use crate::values::{at, entries, items, text};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The group that a pod is scheduled with, if it has one (`validateSchedulingGroup`).
 pub(super) fn validate_scheduling_group(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -30,16 +34,16 @@ pub(super) fn validate_scheduling_group(spec: &Value, path: &Path<'_>, errors: &
 }
 
 /// The nodes and the company that a pod wants (`validateAffinity`).
-pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_affinity(affinity: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(nodes) = affinity.get("nodeAffinity") {
-        validate_node_affinity(nodes, &path.child("nodeAffinity"), errors);
+        validate_node_affinity(nodes, tolerated, &path.child("nodeAffinity"), errors);
     }
     for field in ["podAffinity", "podAntiAffinity"] {
         let Some(pods) = affinity.get(field) else { continue };
         let path = path.child(field);
         let required = path.child(REQUIRED);
         for (index, term) in items(pods, REQUIRED).iter().enumerate() {
-            validate_pod_affinity_term(term, &required.index(index), errors);
+            validate_pod_affinity_term(term, tolerated, &required.index(index), errors);
         }
         let preferred = path.child(PREFERRED);
         for (index, weighted) in items(pods, PREFERRED).iter().enumerate() {
@@ -47,15 +51,16 @@ pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut 
             validate_weight(weighted, &at, errors);
             let empty = Value::Object(Map::new());
             let term = weighted.get("podAffinityTerm").unwrap_or(&empty);
-            validate_pod_affinity_term(term, &at.child("podAffinityTerm"), errors);
+            validate_pod_affinity_term(term, tolerated, &at.child("podAffinityTerm"), errors);
         }
     }
 }
 
 /// As upstream's `validateNodeAffinity`.
-fn validate_node_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_affinity(affinity: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(required) = affinity.get(REQUIRED) {
-        validate_node_selector(required, &path.child(REQUIRED), errors);
+        let check_values = !tolerated.has(Tolerated::NODE_AFFINITY_VALUES);
+        validate_node_selector_terms(required, check_values, &path.child(REQUIRED), errors);
     }
     let preferred = path.child(PREFERRED);
     for (index, term) in items(affinity, PREFERRED).iter().enumerate() {
@@ -80,13 +85,17 @@ fn validate_weight(weighted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// A selector of nodes: terms of which one must hold (`ValidateNodeSelector`).
 pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_node_selector_terms(selector, true, path, errors);
+}
+
+fn validate_node_selector_terms(selector: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("nodeSelectorTerms");
     let terms = items(selector, "nodeSelectorTerms");
     if terms.is_empty() {
         errors.push(Error::required(&path, "must have at least one node selector term"));
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_node_selector_term(term, true, &path.index(index), errors);
+        validate_node_selector_term(term, check_values, &path.index(index), errors);
     }
 }
 
@@ -175,13 +184,19 @@ fn validate_node_field_selector_requirement(requirement: &Value, path: &Path<'_>
     }
 }
 
-/// As upstream's `validatePodAffinityTerm`.
-fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// As upstream's `ValidatePodAffinityTermSelector`.
+pub(super) fn validate_affinity_selectors(term: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
+    let any_value = tolerated.has(Tolerated::SELECTOR_VALUES);
     for field in ["labelSelector", "namespaceSelector"] {
         if let Some(selector) = term.get(field).and_then(Value::as_object) {
-            errors.extend(validate_label_selector(selector, false, &path.child(field)));
+            errors.extend(validate_label_selector(selector, any_value, &path.child(field)));
         }
     }
+}
+
+/// As upstream's `validatePodAffinityTerm`.
+fn validate_pod_affinity_term(term: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_affinity_selectors(term, tolerated, path, errors);
     for namespace in items(term, "namespaces") {
         let namespace = namespace.as_str().unwrap_or_default();
         push_invalid(
@@ -332,7 +347,7 @@ fn apply_to_term(term: &mut Value, labels: &Value) {
 
 /// Validates the spreading of pods (`validateTopologySpreadConstraints`).
 pub(super) fn validate_topology_spread_constraints(
-    features: Features,
+    capabilities: Capabilities,
     spec: &Value,
     path: &Path<'_>,
     errors: &mut ErrorList,
@@ -371,8 +386,10 @@ pub(super) fn validate_topology_spread_constraints(
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             one_of_if_set(constraint, &at, field, &["Honor", "Ignore"], errors);
         }
-        validate_label_keys_of_spread(constraint, merges_label_keys(features), &at, errors);
-        if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
+        validate_label_keys_of_spread(constraint, merges_label_keys(capabilities.features), &at, errors);
+        let is_tolerated = capabilities.tolerated.has(Tolerated::SPREAD_SELECTORS);
+        let selector = constraint.get("labelSelector").filter(|_| !is_tolerated);
+        if let Some(selector) = selector.and_then(Value::as_object) {
             errors.extend(validate_label_selector(selector, false, &at.child("labelSelector")));
         }
     }

@@ -15,6 +15,7 @@ use super::{
     },
     gated, layout,
     spec::Pod,
+    tolerated::{Tolerated, has_invalid_selector_value},
     windows,
 };
 use crate::values::{items, text};
@@ -32,6 +33,8 @@ pub(crate) struct Capabilities {
     pub(crate) allow_privileged: bool,
     /// The features that pods may use.
     pub(crate) features: Features,
+    /// What the old object of a change has that a new one could not have.
+    pub(crate) tolerated: Tolerated,
 }
 
 impl Capabilities {
@@ -40,6 +43,18 @@ impl Capabilities {
         let Some(old) = old else { return self };
         Self {
             features: gated::features_in_change_of(self.features, old),
+            tolerated: old.get("spec").map(Tolerated::of_old).unwrap_or_default(),
+            ..self
+        }
+    }
+
+    /// These and invalid values in selectors, if the old object of a change has such.
+    pub(crate) fn with_selector_of(self, old: Option<&Value>) -> Self {
+        if !old.is_some_and(has_invalid_selector_value) {
+            return self;
+        }
+        Self {
+            tolerated: self.tolerated.with(Tolerated::SELECTOR_VALUES),
             ..self
         }
     }
@@ -107,7 +122,7 @@ pub(super) fn validate_pod_spec_security_context(pod: &Pod<'_>, path: &Path<'_>,
             detail,
         ));
     }
-    validate_sysctls(spec, context, &path.child("sysctls"), errors);
+    validate_sysctls(pod, context, &path.child("sysctls"), errors);
     one_of_if_set(
         context,
         path,
@@ -164,6 +179,9 @@ pub(super) fn validate_host_users(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
             errors.push(Error::forbidden(&path.child(shown), OWN_USERS));
         }
     }
+    if pod.capabilities.tolerated.has(Tolerated::DEVICES_OF_OWN_USERS) {
+        return;
+    }
     visit_containers(spec, path, |container, path| {
         if !items(container, "volumeDevices").is_empty() {
             errors.push(Error::forbidden(&path.child("volumeDevices"), OWN_USERS));
@@ -172,7 +190,8 @@ pub(super) fn validate_host_users(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
 }
 
 /// As upstream's `validateSysctls`.
-fn validate_sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_sysctls(pod: &Pod<'_>, context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let may_be_hosts = pod.capabilities.tolerated.has(Tolerated::HOST_SYSCTLS);
     let mut seen = BTreeSet::new();
     for (index, sysctl) in items(context, "sysctls").iter().enumerate() {
         let at = path.index(index);
@@ -190,11 +209,20 @@ fn validate_sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut
         } else if !is_new {
             errors.push(Error::duplicate(&at.child("name"), &name.into()));
         }
-        if let Some(field) = host_namespace(name).filter(|field| is_true(spec, field)) {
+        if let Some(field) = host_namespace(name).filter(|field| !may_be_hosts && is_true(pod.spec, field)) {
             let detail = format!("may not be specified when '{field}' is true");
             errors.push(Error::invalid_str(&at.child("name"), name, &detail));
         }
     }
+}
+
+/// Reports whether a setting is of a namespace that is the host's.
+pub(super) fn has_host_sysctl(spec: &Value) -> bool {
+    let context = spec.get("securityContext").unwrap_or(&Value::Null);
+    let mut namespaces = items(context, "sysctls")
+        .iter()
+        .filter_map(|sysctl| host_namespace(text(sysctl, "name")));
+    namespaces.any(|field| is_true(spec, field))
 }
 
 /// The field that says whether the namespace that a sysctl belongs to is the host's. A slash that comes before a dot

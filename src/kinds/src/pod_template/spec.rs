@@ -68,7 +68,7 @@ pub(crate) fn validate_pod_spec(
     containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
     if capabilities.features.has(Feature::PodLevelResources) {
-        resources::validate_pod_resource_requirements(spec, &path.child("resources"), errors);
+        resources::validate_pod_resource_requirements(&pod, &path.child("resources"), errors);
     }
     security::validate_pod_host_network_deps(&pod, &path.child("containers"), errors);
     require_one_of(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], errors);
@@ -79,7 +79,7 @@ pub(crate) fn validate_pod_spec(
     ));
     security::validate_pod_spec_security_context(&pod, &path.child("securityContext"), errors);
     if let Some(affinity) = spec.get("affinity") {
-        scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
+        scheduling::validate_affinity(affinity, capabilities.tolerated, &path.child("affinity"), errors);
     }
     validate_pod_dns_config(&pod, &path.child("dnsConfig"), errors);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
@@ -94,13 +94,13 @@ pub(crate) fn validate_pod_spec(
     }
     scheduling::validate_scheduling_gates(spec, &path.child("schedulingGates"), errors);
     let constraints = path.child("topologySpreadConstraints");
-    scheduling::validate_topology_spread_constraints(capabilities.features, spec, &constraints, errors);
+    scheduling::validate_topology_spread_constraints(capabilities, spec, &constraints, errors);
     windows::validate_windows_host_process_pod(&pod, path, errors);
     security::validate_host_users(&pod, path, errors);
     validate_hostname_override(spec, path, errors);
     validate_names(&pod, path, errors);
     if let Some(overhead) = spec.get("overhead") {
-        resources::validate_overhead(overhead, &path.child("overhead"), errors);
+        resources::validate_overhead(overhead, capabilities.tolerated, &path.child("overhead"), errors);
     }
     systems::validate_os(spec, path, errors);
     scheduling::validate_scheduling_group(spec, path, errors);

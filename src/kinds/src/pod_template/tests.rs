@@ -281,6 +281,51 @@ fn a_selinux_change_policy_that_is_there_may_stay() {
 }
 
 #[test]
+fn what_an_old_template_has_its_changes_may_keep() {
+    let pages = || json!({ "cpu": "1", "memory": "1", "hugepages-2Mi": "3Mi" });
+    let init = |more: Value| {
+        let container = spec(more, json!({}))["containers"][0].clone();
+        crate::testing::merged(&container, &json!({ "name": "first" }))
+    };
+    let resize = json!([{ "resourceName": "cpu", "restartPolicy": "RestartContainer" }]);
+    let bad = json!([{ "key": "k", "operator": "In", "values": ["-1"] }]);
+    let selector = json!({ "matchExpressions": bad });
+    let near = json!([{ "labelSelector": selector, "topologyKey": "t" }]);
+    let nodes = json!({ "nodeSelectorTerms": [selector] });
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let spread =
+        json!([{ "maxSkew": 1, "topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector }]);
+    let sysctls = json!({ "sysctls": [{ "name": "net.core.somaxconn", "value": "1" }] });
+    let cases = [
+        (
+            json!({ "resources": { "limits": pages(), "requests": pages() } }),
+            json!({}),
+        ),
+        (
+            json!({}),
+            json!({ "initContainers": [init(json!({ "resizePolicy": resize }))] }),
+        ),
+        (
+            json!({}),
+            json!({ "affinity": { "podAntiAffinity": { required: near } } }),
+        ),
+        (
+            json!({}),
+            json!({ "affinity": { "nodeAffinity": { required: nodes } } }),
+        ),
+        (json!({}), json!({ "topologySpreadConstraints": spread })),
+        (json!({}), json!({ "hostNetwork": true, "securityContext": sysctls })),
+    ];
+    for (container, rest) in cases {
+        let template = spec(container, rest);
+        let none = Capabilities::default();
+        assert!(!errors_where(none, template.clone()).is_empty(), "{template}");
+        let change = none.in_change_of(Some(&json!({ "spec": template })));
+        assert_eq!(errors_where(change, template), [""; 0]);
+    }
+}
+
+#[test]
 fn files_that_hide_each_other_are_warned_of_with_their_sources() {
     let files = |paths: &[&str]| -> Value { paths.iter().map(|path| json!({ "key": "k", "path": path })).collect() };
     let sources = json!([

@@ -185,7 +185,10 @@ impl Strategy for Jobs {
         let old_label = |name: &str| template_label(old, name).is_some();
         let prefixed = old_label(NAME_LABELS[1]) && old_label(UID_LABELS[1]);
         // Kubernetes validates the object by itself and again as a change, and reports both.
-        let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
+        let capabilities = self
+            .capabilities
+            .in_change_of(old.pointer("/spec/template"))
+            .with_selector_of(old.pointer("/spec/selector"));
         let mut errors = ErrorList::new();
         validate_job(capabilities, new, prefixed, &mut errors);
         spec::validate_job_spec(

@@ -5,14 +5,13 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedShape},
     names,
+    selector::validate_label_selector,
 };
 
 use super::policies::{FAILURE_POLICY, SUCCESS_POLICY, validate_job_policies};
 use crate::{
-    checks::{
-        not_supported_value, number, push_invalid, validate_nonnegative_fields, validate_optional_label_selector,
-    },
-    pod_template::{self, Capabilities, layout},
+    checks::{not_supported_value, number, push_invalid, validate_nonnegative_fields},
+    pod_template::{self, Capabilities, Tolerated, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
     workload::{shown_selector, validate_template_labels},
 };
@@ -27,7 +26,12 @@ pub(super) fn validate_job_spec(capabilities: Capabilities, spec: &Value, path: 
     validate_common_job_spec(capabilities, spec, path, errors);
     match spec.get("selector") {
         None => errors.push(Error::required(&path.child("selector"), "")),
-        selector => validate_optional_label_selector(selector, &path.child("selector"), errors),
+        Some(selector) => {
+            let any_value = capabilities.tolerated.has(Tolerated::SELECTOR_VALUES);
+            let fields = selector.as_object().into_iter();
+            errors
+                .extend(fields.flat_map(|fields| validate_label_selector(fields, any_value, &path.child("selector"))));
+        }
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
     validate_template_labels(spec.get("selector"), template, &path.child("template"), errors);

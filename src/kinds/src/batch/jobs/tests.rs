@@ -362,3 +362,19 @@ fn jobs_too_large_to_be_tracked_are_warned_of() {
         assert_eq!(is_warned, warned, "{patch}: {warnings:?}");
     }
 }
+
+#[test]
+fn values_that_no_label_can_have_may_stay_in_a_selector() {
+    let wanted = json!({ "key": "app", "operator": "NotIn", "values": ["bad value"] });
+    let with = |name: &str| {
+        let mut template = crate::testing::template();
+        template["spec"]["restartPolicy"] = "Never".into();
+        named(
+            name,
+            json!({ "manualSelector": true, "selector": { "matchExpressions": [wanted] }, "template": template }),
+        )
+    };
+    assert!(!trial().errors(with("j")).is_empty());
+    let old = trial().decode(with("j"));
+    assert_eq!(trial().update(&old, with("j")).err(), None);
+}
