@@ -16,7 +16,7 @@ use crate::{
     gated::{GatedField, drop_disabled_fields},
     kind::Kind,
     pod_template::{self, Capabilities, drop_disabled_at},
-    values::{integer_at, items, keep_field, set_default, struct_mut, text, text_at},
+    values::{integer_at, items, keep_field, remove, set_default, struct_mut, text, text_at},
     volumes::claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     workload::{
         container_columns, default_template, int_or_percent, is_not_more_than_100_percent, ready_column,
@@ -349,7 +349,7 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
         if checks.templates {
             pod_template::validate_pod_template_spec(
                 checks.capabilities,
-                &with_claimed_volumes(template, spec),
+                &template_of_pods(template, spec),
                 &at,
                 errors,
             );
@@ -360,13 +360,18 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
     validate_restart_policy_always(template, &at, "StatefulSet", errors);
 }
 
-/// The template with the volumes that its pods get from claims.
-fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
+/// The template without the names that its pods get from the controller, and with the volumes that they get from claims.
+fn template_of_pods(template: &Value, spec: &Value) -> Value {
     let claims = items(spec, "volumeClaimTemplates");
     let mut template = template.clone();
-    let Some(pod) = template.get_mut("spec").filter(|_| !claims.is_empty()) else {
+    let Some(pod) = template.get_mut("spec") else {
         return template;
     };
+    remove(pod, "hostname");
+    remove(pod, "subdomain");
+    if claims.is_empty() {
+        return template;
+    }
     // The volume of a name that two claims have is that of either.
     let names: BTreeSet<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
     let claimed = names

@@ -170,3 +170,9 @@ fn what_cannot_be_meant_is_warned_of() {
         ]
     );
 }
+
+#[test]
+fn names_that_the_controller_gives_pods_are_not_looked_at() {
+    let names = json!({ "template": { "spec": { "hostname": "Not A Name", "subdomain": "NO=" } } });
+    assert_eq!(trial().errors(stateful_set(&names)), [""; 0]);
+}
