@@ -4,7 +4,9 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names, webhook_address,
+    names,
+    selector::validate_label_selector,
+    webhook_address,
 };
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
@@ -22,6 +24,9 @@ use crate::{
 
 /// The versions of reviews that webhooks can be sent.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+const SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
+const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
 /// ValidatingWebhookConfigurations.
 pub(crate) fn validating() -> Kind {
@@ -49,19 +54,11 @@ struct Webhooks {
 
 impl Strategy for Webhooks {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let path = Path::new("webhooks");
-        let webhooks = items(object, "webhooks");
-        for (index, webhook) in webhooks.iter().enumerate() {
-            let at = path.index(index);
-            self.validate_webhook(webhook, &at, &mut errors);
-            validate_admission_review_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
-            let name = text(webhook, "name");
-            if !name.is_empty() && webhooks.iter().take(index).any(|earlier| text(earlier, "name") == name) {
-                errors.push(Error::duplicate(&at.child("name"), &name.into()));
-            }
-        }
-        errors
+        self.validate_webhooks(object, Requirements::ALL)
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        self.validate_webhooks(new, Requirements::of_change(new, old))
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -81,8 +78,92 @@ impl Strategy for Webhooks {
     }
 }
 
+/// What webhooks must be like. A configuration that an older version stored stays changeable: what the old one does not
+/// fulfill is not asked of the new one.
+#[derive(Clone, Copy)]
+struct Requirements {
+    side_effects: &'static [&'static str],
+    known_reviews: bool,
+    unique_names: bool,
+    label_values: bool,
+    conditions: bool,
+}
+
+impl Requirements {
+    /// Those of a new configuration.
+    const ALL: Self = Self {
+        side_effects: &NO_SIDE_EFFECTS,
+        known_reviews: true,
+        unique_names: true,
+        label_values: true,
+        conditions: true,
+    };
+
+    /// Those of a change of an old one. Conditions that are as before are not looked at.
+    fn of_change(new: &Value, old: &Value) -> Self {
+        let [new, old] = [new, old].map(|object| items(object, "webhooks"));
+        let has_no_effects = |webhook: &Value| NO_SIDE_EFFECTS.contains(&text(webhook, "sideEffects"));
+        let conditions = |webhooks: &[Value]| -> Vec<Vec<Value>> {
+            let of_each = webhooks
+                .iter()
+                .map(|webhook| items(webhook, "matchConditions").to_vec());
+            of_each.collect()
+        };
+        Self {
+            side_effects: if old.iter().all(has_no_effects) {
+                &NO_SIDE_EFFECTS
+            } else {
+                &SIDE_EFFECTS
+            },
+            known_reviews: old.iter().all(|webhook| {
+                let versions = items(webhook, "admissionReviewVersions");
+                versions.is_empty() || has_known_review(versions)
+            }),
+            unique_names: (0..old.len()).all(|index| repeated_name(old, index).is_none()),
+            label_values: old.iter().all(has_valid_selectors),
+            conditions: conditions(new) != conditions(old),
+        }
+    }
+}
+
+/// The name of a webhook, if an earlier one has it, too.
+fn repeated_name(webhooks: &[Value], index: usize) -> Option<&str> {
+    let name = text(webhooks.get(index)?, "name");
+    let mut earlier = webhooks.iter().take(index);
+    earlier.any(|other| text(other, "name") == name).then_some(name)
+}
+
+fn has_valid_selectors(webhook: &Value) -> bool {
+    SELECTORS.iter().all(|field| {
+        let mut errors = ErrorList::new();
+        validate_optional_label_selector(webhook.get(*field), &Path::root(), &mut errors);
+        errors.is_empty()
+    })
+}
+
+fn has_known_review(versions: &[Value]) -> bool {
+    versions
+        .iter()
+        .any(|version| REVIEWS.iter().any(|known| version == known))
+}
+
 impl Webhooks {
-    fn validate_webhook(&self, webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    fn validate_webhooks(&self, object: &Value, requirements: Requirements) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("webhooks");
+        let webhooks = items(object, "webhooks");
+        for (index, webhook) in webhooks.iter().enumerate() {
+            let at = path.index(index);
+            self.validate_webhook(webhook, requirements, &at, &mut errors);
+            let versions = at.child("admissionReviewVersions");
+            validate_admission_review_versions(webhook, requirements.known_reviews, &versions, &mut errors);
+            let repeated = repeated_name(webhooks, index).filter(|name| requirements.unique_names && !name.is_empty());
+            errors.extend(repeated.map(|name| Error::duplicate(&at.child("name"), &name.into())));
+        }
+        errors
+    }
+
+    fn validate_webhook(&self, webhook: &Value, requirements: Requirements, path: &Path<'_>, errors: &mut ErrorList) {
         if let Some(name) = require(webhook, path, "name", errors) {
             let messages = names::dns1123_subdomain(name);
             let at = path.child("name");
@@ -108,16 +189,20 @@ impl Webhooks {
         match text(webhook, "sideEffects") {
             "" => errors.push(Error::required(
                 &path.child("sideEffects"),
-                "must specify one of None, NoneOnDryRun",
+                &format!("must specify one of {}", requirements.side_effects.join(", ")),
             )),
-            _ => validate_supported(webhook, path, "sideEffects", &["None", "NoneOnDryRun"], errors),
+            _ => validate_supported(webhook, path, "sideEffects", requirements.side_effects, errors),
         }
         if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.push(Error::invalid(&path.child("timeoutSeconds"), &seconds.into(), detail));
         }
-        for field in ["namespaceSelector", "objectSelector"] {
-            validate_optional_label_selector(webhook.get(field), &path.child(field), errors);
+        for field in SELECTORS {
+            let fields = webhook.get(field).and_then(Value::as_object).into_iter();
+            errors
+                .extend(fields.flat_map(|fields| {
+                    validate_label_selector(fields, !requirements.label_values, &path.child(field))
+                }));
         }
         if self.mutating && webhook.get("reinvocationPolicy").is_some() {
             validate_supported(webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"], errors);
@@ -127,12 +212,14 @@ impl Webhooks {
             &path.child("clientConfig"),
             errors,
         );
-        validate_match_conditions(webhook, path, &ExpressionScope::default().of_conditions(), errors);
+        if requirements.conditions {
+            validate_match_conditions(webhook, path, &ExpressionScope::default().of_conditions(), errors);
+        }
     }
 }
 
 /// As upstream's `validateAdmissionReviewVersions`.
-fn validate_admission_review_versions(webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_admission_review_versions(webhook: &Value, known_reviews: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = items(webhook, "admissionReviewVersions");
     if versions.is_empty() {
         errors.push(Error::required(
@@ -149,10 +236,7 @@ fn validate_admission_review_versions(webhook: &Value, path: &Path<'_>, errors: 
             push_invalid(&path.index(index), name, names::dns1035_label(name), errors);
         }
     }
-    if !versions
-        .iter()
-        .any(|version| REVIEWS.iter().any(|known| version == known))
-    {
+    if known_reviews && !has_known_review(versions) {
         let detail = format!("must include at least one of {}", REVIEWS.join(", "));
         errors.push(Error::invalid(path, &versions.to_vec().into(), &detail));
     }
@@ -218,5 +302,34 @@ mod tests {
                 r#"webhooks[0].reinvocationPolicy: Unsupported value: "Z": supported values: "IfNeeded", "Never""#,
             ]),
         ]);
+    }
+
+    #[test]
+    fn what_an_old_configuration_does_not_fulfill_is_not_asked_of_its_changes() {
+        let plural = "validatingwebhookconfigurations";
+        let trial = Trial::new("admissionregistration.k8s.io", plural, validating());
+        let base = json!({
+            "name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": { "url": "https://example.com/x" },
+        });
+        let object = |webhooks: Value| json!({ "metadata": { "name": "c" }, "webhooks": webhooks });
+        let bad_selector = json!({ "matchExpressions": [{ "key": "k", "operator": "In", "values": ["-1"] }] });
+        for more in [
+            json!({ "sideEffects": "Unknown" }),
+            json!({ "admissionReviewVersions": ["v9"] }),
+            json!({ "namespaceSelector": bad_selector }),
+            json!({ "matchConditions": [{ "name": "n", "expression": "gone()" }] }),
+        ] {
+            let webhook = merged(&base, &more);
+            let body = object(json!([webhook]));
+            assert_eq!(trial.errors(body.clone()).len(), 1, "{more}");
+            let changed = object(json!([merged(&webhook, &json!({ "failurePolicy": "Ignore" }))]));
+            assert!(trial.update(&trial.decode(body), changed.clone()).is_ok(), "{more}");
+            let valid = trial.decode(object(json!([base])));
+            assert!(trial.update(&valid, changed).is_err(), "{more}");
+        }
+        let twice = object(json!([base, base]));
+        assert_eq!(trial.errors(twice.clone()).len(), 1);
+        assert!(trial.update(&trial.decode(twice.clone()), twice).is_ok());
     }
 }
