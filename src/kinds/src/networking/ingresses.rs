@@ -104,22 +104,66 @@ struct Ingresses {
 }
 
 impl Ingresses {
-    /// The rule for names of services: the names of an old ingress that only the relaxed rule allows relax it
-    /// (`allowRelaxedServiceNameValidation`).
-    fn service_names(&self, old: Option<&Value>) -> ServiceNames {
+    /// The rules for a new ingress.
+    fn rules(&self) -> Rules {
+        let is_relaxed = self.features.has(Feature::RelaxedServiceNameValidation);
+        Rules {
+            service_names: if is_relaxed {
+                names::dns1123_label
+            } else {
+                names::dns1035_label
+            },
+            secret_names: true,
+            wildcard_hosts: true,
+        }
+    }
+
+    /// The rules for a change of an old ingress, which goes on being free of those that it breaks. The names of its services
+    /// that only the relaxed rule allows relax it (`allowRelaxedServiceNameValidation`).
+    fn rules_of_change(&self, old: &Value) -> Rules {
         let is_relaxed = |name: &str| names::dns1123_label(name).is_empty() && !names::dns1035_label(name).is_empty();
-        if self.features.has(Feature::RelaxedServiceNameValidation)
-            || old.is_some_and(|old| service_names_of(old).any(is_relaxed))
-        {
-            names::dns1123_label
-        } else {
-            names::dns1035_label
+        let rules = self.rules();
+        let spec = old.get("spec").unwrap_or(&Value::Null);
+        let strict = Rules {
+            service_names: names::dns1035_label,
+            ..rules
+        };
+        let breaks_paths = |rule: &Value| {
+            let mut errors = ErrorList::new();
+            validate_http_ingress_rule_value(rule, strict, &Path::root(), &mut errors);
+            has_wildcard(rule) && !errors.is_empty()
+        };
+        let breaks_names = |tls: &Value| {
+            let mut errors = ErrorList::new();
+            validate_tls_secret_name(tls, &Path::root(), &mut errors);
+            !errors.is_empty()
+        };
+        Rules {
+            service_names: if service_names_of(old).any(is_relaxed) {
+                names::dns1123_label
+            } else {
+                rules.service_names
+            },
+            secret_names: !items(spec, "tls").iter().any(breaks_names),
+            wildcard_hosts: !items(spec, "rules").iter().any(breaks_paths),
         }
     }
 }
 
-/// A rule for names of services.
-type ServiceNames = fn(&str) -> Vec<String>;
+/// The rules for an ingress.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// That for names of services.
+    service_names: fn(&str) -> Vec<String>,
+    /// Names of secrets are held against theirs.
+    secret_names: bool,
+    /// The paths of hosts with a wildcard are held against theirs.
+    wildcard_hosts: bool,
+}
+
+fn has_wildcard(rule: &Value) -> bool {
+    text(rule, "host").contains('*')
+}
 
 /// The names of the services of an ingress's backends.
 fn service_names_of(object: &Value) -> impl Iterator<Item = &str> {
@@ -137,7 +181,7 @@ impl Strategy for Ingresses {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = validate_ingress(object, self.service_names(None));
+        let mut errors = validate_ingress(object, self.rules());
         let class = object.pointer("/spec/ingressClassName").and_then(Value::as_str);
         if let Some((annotated, _)) = class_annotation(object).zip(class).filter(|(old, new)| old != new) {
             let path = Path::new("annotations");
@@ -152,7 +196,7 @@ impl Strategy for Ingresses {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validate_ingress(new, self.service_names(Some(old)))
+        validate_ingress(new, self.rules_of_change(old))
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -189,30 +233,30 @@ impl Strategy for Ingresses {
 }
 
 /// As upstream's `validateIngress`.
-fn validate_ingress(object: &Value, service_names: ServiceNames) -> ErrorList {
+fn validate_ingress(object: &Value, rules: Rules) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    validate_ingress_spec(spec, service_names, &Path::new("spec"), &mut errors);
+    validate_ingress_spec(spec, rules, &Path::new("spec"), &mut errors);
     errors
 }
 
 /// As upstream's `ValidateIngressSpec`.
-fn validate_ingress_spec(spec: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
-    let rules = items(spec, "rules");
-    if rules.is_empty() && spec.get("defaultBackend").is_none() {
+fn validate_ingress_spec(spec: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+    let host_rules = items(spec, "rules");
+    if host_rules.is_empty() && spec.get("defaultBackend").is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
         errors.push(Error::invalid(path, &Value::Null, detail));
     }
     if let Some(backend) = spec.get("defaultBackend") {
-        validate_ingress_backend(backend, service_names, &path.child("defaultBackend"), errors);
+        validate_ingress_backend(backend, rules, &path.child("defaultBackend"), errors);
     }
     let rules_path = path.child("rules");
-    for (index, rule) in rules.iter().enumerate() {
-        validate_ingress_rule(rule, service_names, &rules_path.index(index), errors);
+    for (index, rule) in host_rules.iter().enumerate() {
+        validate_ingress_rule(rule, rules, &rules_path.index(index), errors);
     }
     let tls_path = path.child("tls");
     for (index, tls) in items(spec, "tls").iter().enumerate() {
-        validate_ingress_tls(tls, &tls_path.index(index), errors);
+        validate_ingress_tls(tls, rules, &tls_path.index(index), errors);
     }
     if let Some(class) = spec.get("ingressClassName").and_then(Value::as_str) {
         validate_class_name(class, &path.child("ingressClassName"), errors);
@@ -227,7 +271,7 @@ fn host_errors(host: &str) -> Vec<String> {
     }
 }
 
-fn validate_ingress_rule(rule: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_rule(rule: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     let host = text(rule, "host");
     if !host.is_empty() {
         if names::parse_ip_sloppy(host).is_some() {
@@ -235,6 +279,13 @@ fn validate_ingress_rule(rule: &Value, service_names: ServiceNames, path: &Path<
         }
         push_invalid(&path.child("host"), host, host_errors(host), errors);
     }
+    if rules.wildcard_hosts || !has_wildcard(rule) {
+        validate_http_ingress_rule_value(rule, rules, path, errors);
+    }
+}
+
+/// As upstream's `validateHTTPIngressRuleValue`.
+fn validate_http_ingress_rule_value(rule: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(http) = rule.get("http") else { return };
     let paths_path = path.child("http.paths");
     let paths = items(http, "paths");
@@ -242,12 +293,12 @@ fn validate_ingress_rule(rule: &Value, service_names: ServiceNames, path: &Path<
         errors.push(Error::required(&paths_path, ""));
     }
     for (index, http_path) in paths.iter().enumerate() {
-        validate_http_ingress_path(http_path, service_names, &paths_path.index(index), errors);
+        validate_http_ingress_path(http_path, rules, &paths_path.index(index), errors);
     }
 }
 
 /// As upstream's `validateHTTPIngressPath`.
-fn validate_http_ingress_path(http_path: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_http_ingress_path(http_path: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
     let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
@@ -279,14 +330,14 @@ fn validate_http_ingress_path(http_path: &Value, service_names: ServiceNames, pa
     }
     validate_ingress_backend(
         http_path.get("backend").unwrap_or(&Value::Null),
-        service_names,
+        rules,
         &path.child("backend"),
         errors,
     );
 }
 
 /// As upstream's `validateIngressBackend`.
-fn validate_ingress_backend(backend: &Value, service_names: ServiceNames, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_backend(backend: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
             errors.push(Error::invalid_str(
@@ -298,20 +349,15 @@ fn validate_ingress_backend(backend: &Value, service_names: ServiceNames, path: 
         (Some(resource), None) => {
             validate_ingress_typed_local_object_reference(resource, &path.child("resource"), errors)
         }
-        (None, Some(service)) => validate_ingress_service_backend(service, service_names, path, errors),
+        (None, Some(service)) => validate_ingress_service_backend(service, rules, path, errors),
         (None, None) => errors.push(Error::invalid_str(path, "", "resource or service backend is required")),
     }
 }
 
-fn validate_ingress_service_backend(
-    service: &Value,
-    service_names: ServiceNames,
-    path: &Path<'_>,
-    errors: &mut ErrorList,
-) {
+fn validate_ingress_service_backend(service: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("service");
     if let Some(name) = require(service, &at, "name", errors) {
-        push_invalid(&at.child("name"), name, service_names(name), errors);
+        push_invalid(&at.child("name"), name, (rules.service_names)(name), errors);
     }
     let port_name = text_at(service, "/port/name");
     let port_number = service.get("port").and_then(|port| number(port, "number")).unwrap_or(0);
@@ -324,11 +370,18 @@ fn validate_ingress_service_backend(
 }
 
 /// As upstream's `validateIngressTLS`.
-fn validate_ingress_tls(tls: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_tls(tls: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
     let hosts_path = path.child("hosts");
     for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {
         push_invalid(&hosts_path.index(index), host, host_errors(host), errors);
     }
+    if rules.secret_names {
+        validate_tls_secret_name(tls, path, errors);
+    }
+}
+
+/// As upstream's `validateTLSSecretName`.
+fn validate_tls_secret_name(tls: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let secret = text(tls, "secretName");
     if !secret.is_empty() {
         validate_class_name(secret, &path.child("secretName"), errors);
@@ -336,107 +389,4 @@ fn validate_ingress_tls(tls: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Trial, named};
-
-    fn trial() -> Trial {
-        Trial::new("networking.k8s.io", "ingresses", kind(Features::default()))
-    }
-
-    fn rule(path: Value) -> Value {
-        named("i", json!({ "rules": [{ "http": { "paths": [path] } }] }))
-    }
-
-    #[test]
-    fn errors() {
-        let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
-        trial().expect_errors(&[
-            (named("i", json!({ "defaultBackend": backend })), &[]),
-            (
-                named("i", json!({})),
-                &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"],
-            ),
-            (
-                rule(json!({ "backend": backend })),
-                &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"],
-            ),
-            (
-                rule(json!({ "backend": backend, "pathType": "Exact", "path": "/a/.." })),
-                &["spec.rules[0].http.paths[0].path: Invalid value: \"/a/..\": cannot end with '/..'"],
-            ),
-            (
-                rule(json!({ "backend": { "service": { "name": "s" } }, "pathType": "ImplementationSpecific" })),
-                &["spec.rules[0].http.paths[0].backend: Required value: port name or number is required"],
-            ),
-        ]);
-    }
-
-    #[test]
-    fn names_of_services_begin_with_a_digit_where_they_may_or_do() {
-        fn backend(name: &str) -> Value {
-            json!({ "service": { "name": name, "port": { "number": 80 } } })
-        }
-        let of_default = |name: &str| named("i", json!({ "defaultBackend": backend(name) }));
-        let of_rule = |name: &str| rule(json!({ "backend": backend(name), "pathType": "Exact", "path": "/" }));
-        let features = Features::without(&[Feature::RelaxedServiceNameValidation]);
-        let off = Trial::new("networking.k8s.io", "ingresses", kind(features));
-        for body in [of_default as fn(&str) -> Value, of_rule] {
-            trial().expect_errors(&[(body("1a"), &[])]);
-            let errors = off.errors(body("1a"));
-            assert!(
-                matches!(&errors[..], [error] if error.contains("a DNS-1035 label must consist")),
-                "{errors:?}"
-            );
-            let stored = trial().create(body("1a")).expect("a valid ingress");
-            assert!(off.update(&stored, of_default("2b")).is_ok());
-            assert_eq!(
-                off.update(&stored, of_default("-")).err().map(|errors| errors.len()),
-                Some(1)
-            );
-        }
-    }
-
-    #[test]
-    fn an_address_in_an_odd_form_may_stay_or_be_written_where_the_rules_are_not_strict() {
-        let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
-        let old = trial()
-            .create(named("i", json!({ "defaultBackend": backend })))
-            .expect("a valid ingress");
-        let features = Features::without(&[Feature::StrictIpCidrValidation]);
-        let off = Trial::new("networking.k8s.io", "ingresses", kind(features));
-        let status = json!({ "loadBalancer": { "ingress": [{ "ip": "10.00.0.1" }] } });
-        let error = r#"status.loadBalancer.ingress[0].ip: Invalid value: "10.00.0.1": must not have leading 0s"#;
-        trial().expect_status_errors(&old, &[(status.clone(), &[error])]);
-        let stored = off.status(&old, status.clone()).expect("a valid status");
-        trial().expect_status_errors(&stored, &[(status, &[])]);
-    }
-
-    #[test]
-    fn rows_show_three_hosts() {
-        let rules: Vec<Value> = ["a", "b", "c", "d"]
-            .iter()
-            .map(|host| json!({ "host": host }))
-            .collect();
-        assert_eq!(hosts(&named("i", json!({ "rules": rules }))), "a,b,c + 1 more...");
-        assert_eq!(hosts(&named("i", json!({}))), "*");
-    }
-
-    #[test]
-    fn an_address_is_no_host_name() {
-        let old = trial().create(rule(json!({ "backend": { "service": { "name": "s", "port": { "number": 80 } } }, "pathType": "Prefix", "path": "/" }))).expect("a valid ingress");
-        let status = json!({ "loadBalancer": { "ingress": [{ "hostname": "10.0.0.1" }] } });
-        trial().expect_status_errors(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
-    }
-
-    #[test]
-    fn the_annotation_is_warned_of_where_it_chooses_the_class() {
-        let annotated = |spec: Value| {
-            let mut ingress = named("i", spec);
-            ingress["metadata"]["annotations"] = json!({ CLASS_ANNOTATION: "c" });
-            trial().warnings(&ingress, None).len()
-        };
-        assert_eq!(annotated(json!({})), 1);
-        assert_eq!(annotated(json!({ "ingressClassName": "c" })), 0);
-    }
-}
+mod tests;
