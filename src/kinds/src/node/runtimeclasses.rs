@@ -1,5 +1,7 @@
 //! RuntimeClasses (`pkg/registry/node/runtimeclass`).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use trireme_machinery::{
     Features,
@@ -14,7 +16,7 @@ use crate::{
     checks::{push_invalid, require, validate_immutable_texts},
     columns::{self, column, described},
     kind::Kind,
-    pod_template::{node_label_advice, validate_overhead, validate_tolerations},
+    pod_template::{Tolerated, node_label_advice, validate_overhead, validate_tolerations},
     values::{entries, items, text},
 };
 
@@ -51,7 +53,7 @@ impl Strategy for RuntimeClasses {
             );
         }
         if let Some(fixed) = object.pointer("/overhead/podFixed") {
-            validate_overhead(fixed, &Path::new("overhead"), &mut errors);
+            validate_overhead(fixed, Tolerated::default(), &Path::new("overhead"), &mut errors);
         }
         if let Some(scheduling) = object.get("scheduling") {
             validate_scheduling(scheduling, &Path::new("scheduling"), &mut errors);
@@ -89,14 +91,16 @@ fn validate_scheduling(scheduling: &Value, path: &Path<'_>, errors: &mut ErrorLi
     errors.extend(validate_labels(labels, &path.child("nodeSelector")));
     let tolerations_path = path.child("tolerations");
     let tolerations = items(scheduling, "tolerations");
+    // Their tolerations do not compare, whatever features are on.
+    validate_tolerations(Features::default(), tolerations, &tolerations_path, errors);
+    let mut seen = BTreeSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
-        if tolerations.iter().take(index).any(|earlier| earlier == toleration) {
+        let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
+        if !seen.insert(key) {
             let shown = structs::compact(Some(toleration), PrintedShape::Struct(TOLERATION));
             errors.push(Error::duplicate_shown(&tolerations_path.index(index), shown));
         }
     }
-    // Their tolerations do not compare, whatever features are on.
-    validate_tolerations(Features::default(), tolerations, &tolerations_path, errors);
 }
 
 #[cfg(test)]
@@ -109,11 +113,15 @@ mod tests {
     #[test]
     fn errors() {
         let toleration = json!({ "key": "k", "operator": "Exists" });
+        let for_seconds = |seconds: i64| json!({ "key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds });
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
         trial.expect_errors(&[
             (json!({ "metadata": {}, "handler": "" }), &["handler: Required value"]),
             (json!({ "metadata": {}, "handler": "h", "scheduling": { "tolerations": [toleration, toleration] } }), &[
                 r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#,
+            ]),
+            (json!({ "metadata": {}, "handler": "h", "scheduling": { "tolerations": [for_seconds(5), for_seconds(10)] } }), &[
+                r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"NoExecute","TolerationSeconds":10}"#,
             ]),
         ]);
         let old = trial
