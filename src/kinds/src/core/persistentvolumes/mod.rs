@@ -130,6 +130,7 @@ impl Strategy for PersistentVolumes {
         if !self.features.has(Feature::MutablePvNodeAffinity) {
             validate_pv_node_affinity(new, old, &mut errors);
         }
+        validate_attributes_class_update(new, old, &mut errors);
         errors
     }
 
@@ -244,6 +245,15 @@ const RENAMED_LABELS: [(&str, &str); 5] = [
     ),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
+
+/// A class can be changed but not taken away.
+fn validate_attributes_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let class = "/spec/volumeAttributesClassName";
+    if old.pointer(class).is_some() && new.pointer(class).is_none() {
+        let detail = "update from non-nil value to nil is forbidden";
+        errors.push(Error::forbidden(&Path::new("spec.volumeAttributesClassName"), detail));
+    }
+}
 
 /// An affinity may be added, and its labels may get their new names (`validatePvNodeAffinity`).
 fn validate_pv_node_affinity(new: &Value, old: &Value, errors: &mut ErrorList) {

@@ -144,7 +144,12 @@ fn validate_volume_attributes_class_name(spec: &Value, path: &Path<'_>, errors: 
 
 /// Returns true if a path leads to the root, whatever dots and slashes it has.
 fn is_root(path: &str) -> bool {
-    path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
+    let depth = path.split('/').fold(0_usize, |depth, part| match part {
+        "" | "." => depth,
+        ".." => depth.saturating_sub(1),
+        _ => depth.saturating_add(1),
+    });
+    path.starts_with('/') && depth == 0
 }
 
 /// As upstream's `validateVolumeNodeAffinity`.

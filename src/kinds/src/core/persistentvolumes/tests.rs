@@ -45,6 +45,13 @@ fn errors() {
             &["spec.nodeAffinity: Required value: Local volume requires node affinity"],
         ),
         (
+            volume(json!({ "hostPath": { "path": "/a/.." }, "persistentVolumeReclaimPolicy": "Recycle" })),
+            &[
+                "spec.hostPath.path: Invalid value: \"/a/..\": must not contain '..'",
+                "spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'",
+            ],
+        ),
+        (
             volume(json!({ "hostPath": { "path": "/" }, "persistentVolumeReclaimPolicy": "Recycle" })),
             &["spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"],
         ),
@@ -171,5 +178,22 @@ fn sources_that_are_on_their_way_out_are_warned_of() {
              since v1.14; use \"kubernetes.io/os\" instead",
             "spec.storageOS: deprecated in v1.22, non-functional in v1.25+",
         ]
+    );
+}
+
+#[test]
+fn a_class_of_attributes_is_not_taken_away() {
+    let csi = json!({ "driver": "d.test", "volumeHandle": "h" });
+    let more = json!({ "hostPath": null, "csi": csi, "storageClassName": "s", "volumeAttributesClassName": "a" });
+    let old = trial().create(volume(more)).expect("a valid volume");
+    trial().expect_patch_errors(
+        &old,
+        &[
+            (json!({ "spec": { "volumeAttributesClassName": "b" } }), &[]),
+            (
+                json!({ "spec": { "volumeAttributesClassName": null } }),
+                &["spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"],
+            ),
+        ],
     );
 }
