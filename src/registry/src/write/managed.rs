@@ -11,6 +11,7 @@ use trireme_machinery::{
     managed::{
         self, Conflicts, FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, is_reset, same_but_for_times,
     },
+    meta::ANNOTATIONS_MAX_BYTES,
     schema::{self, TypeId, TypeTable},
 };
 
@@ -362,7 +363,8 @@ pub(super) fn check_applied(
 fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Option<FieldSet> {
     let text = json::at(live, "/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
     let last: Value = serde_json::from_str(text).ok()?;
-    if last.get("apiVersion")?.as_str()? != version || managed::validate(node, &last).is_some() {
+    let is_alike = last.get("apiVersion")?.as_str()? == version && last.get("kind") == live.get("kind");
+    if !is_alike || managed::validate(node, &last).is_some() {
         return None;
     }
     let comparison = managed::FieldComparison::of(node, &last, live);
@@ -377,7 +379,8 @@ fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Opt
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Keeps the annotation of client-side apply, where there is one, in step with what kubectl applied.
+/// Keeps the annotation of client-side apply, where there is one, in step with what kubectl applied; it goes if the annotations
+/// would be too long with it.
 fn renew_last_applied(object: &mut Value, applied: &Value) {
     let has_one = |annotations: &Value| annotations.get(LAST_APPLIED).is_some_and(|text| text != "");
     let Some(annotations) = object
@@ -391,7 +394,12 @@ fn renew_last_applied(object: &mut Value, applied: &Value) {
         fields.remove(LAST_APPLIED);
     }
     if let Some(fields) = annotations.as_object_mut() {
-        fields.insert(LAST_APPLIED.into(), format!("{last}\n").into());
+        fields.insert(LAST_APPLIED.into(), (json::compact(&last.to_string()) + "\n").into());
+        let text_bytes = |text: &Value| text.as_str().map_or(0, str::len);
+        let bytes: usize = fields.iter().map(|(key, text)| key.len() + text_bytes(text)).sum();
+        if bytes > ANNOTATIONS_MAX_BYTES {
+            fields.remove(LAST_APPLIED);
+        }
     }
 }
 
@@ -413,5 +421,37 @@ fn slashed(version: &str) -> String {
         version.to_owned()
     } else {
         format!("/{version}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renewed(applied: &Value, mut annotations: Value) -> Value {
+        annotations[LAST_APPLIED] = "{}".into();
+        let mut object = json!({ "metadata": { "annotations": annotations } });
+        renew_last_applied(&mut object, applied);
+        object["metadata"]["annotations"].take()
+    }
+
+    #[test]
+    fn the_last_applied_configuration_is_written_as_go_writes_it() {
+        let applied = json!({"data": {"a": "<&>"}, "metadata": {"annotations": {LAST_APPLIED: "x", "b": "c"}}});
+        let text = r#"{"data":{"a":"\u003c\u0026\u003e"},"metadata":{"annotations":{"b":"c"}}}"#;
+        assert_eq!(renewed(&applied, json!({})), json!({LAST_APPLIED: format!("{text}\n")}));
+    }
+
+    #[test]
+    fn a_last_applied_configuration_that_is_too_long_goes() {
+        let fitting = "y".repeat(ANNOTATIONS_MAX_BYTES - LAST_APPLIED.len() - "{\"a\":\"\"}\n".len());
+        let kept = renewed(&json!({ "a": fitting }), json!({}));
+        assert!(kept.get(LAST_APPLIED).is_some());
+        for (applied, annotations) in [
+            (json!({"a": fitting.clone() + "y"}), json!({})),
+            (json!({ "a": fitting }), json!({"b": ""})),
+        ] {
+            assert_eq!(renewed(&applied, annotations.clone()), annotations);
+        }
     }
 }
