@@ -107,7 +107,11 @@ fn repeated_owners_are_warned_of_by_whom_they_came() {
         (201, 1, vec![sent.clone()])
     );
     let put = send(&setup, "PUT", &object, &body("a", 3));
-    assert_eq!((put.code, owners(&put), warnings(&put)), (200, 1, vec![sent.clone()]));
+    let each_repetition = format!("{sent}, u-1");
+    assert_eq!(
+        (put.code, owners(&put), warnings(&put)),
+        (200, 1, vec![each_repetition])
+    );
     let patched = setup.admin.send(&Request {
         method: "PATCH",
         path: &object,

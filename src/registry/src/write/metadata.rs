@@ -1,6 +1,6 @@
 //! The metadata that the server owns: what it sets on create and carries over on update.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use jiff::Timestamp;
 use rand::Rng as _;
@@ -152,18 +152,15 @@ pub(super) enum OwnersSeen {
 /// Drops repeated owners; gives back what to warn of.
 pub(super) fn dedup_owners(object: &mut Value, seen: OwnersSeen) -> Option<String> {
     let owners = of(object).get_mut("ownerReferences").and_then(Value::as_array_mut)?;
-    let (mut kept, mut repeated): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
-    for owner in owners.drain(..) {
-        if !kept.contains(&owner) {
-            kept.push(owner);
-            continue;
+    let (mut known, mut repeated): (BTreeSet<String>, Vec<String>) = Default::default();
+    owners.retain(|owner| {
+        let is_new = known.insert(owner.to_string());
+        if !is_new {
+            let uid = owner.get("uid").and_then(Value::as_str);
+            repeated.push(uid.unwrap_or_default().to_owned());
         }
-        let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !repeated.contains(&uid) {
-            repeated.push(uid);
-        }
-    }
-    *owners = kept;
+        is_new
+    });
     let when = match seen {
         OwnersSeen::AsSent => "",
         OwnersSeen::AfterAdmission => " after mutating admission happens",
@@ -240,6 +237,25 @@ mod tests {
         assert_eq!(name.len(), 63);
         assert!(generate_name("web-").starts_with("web-"));
         assert_eq!(generate_name("web-").len(), 9);
+    }
+
+    #[test]
+    fn repeated_owners_go_however_many_there_are() {
+        let owner = |number: usize| json!({"uid": format!("u{number}"), "name": "a", "kind": "A", "apiVersion": "v1"});
+        let other = json!({"uid": "u1", "name": "b", "kind": "A", "apiVersion": "v1"});
+        let owners = json!([owner(1), owner(2), owner(1), other, owner(2), owner(1)]);
+        let mut object = json!({"metadata": {"ownerReferences": owners}});
+        let warning = dedup_owners(&mut object, OwnersSeen::AsSent).expect("some are repeated");
+        assert!(warning.ends_with("duplicate UID(s) observed: u1, u2, u1"), "{warning}");
+        assert_eq!(
+            object["metadata"]["ownerReferences"],
+            json!([owner(1), owner(2), other])
+        );
+
+        let many: Vec<Value> = (0..20_000).map(owner).collect();
+        let mut object = json!({"metadata": {"ownerReferences": many}});
+        assert_eq!(dedup_owners(&mut object, OwnersSeen::AsSent), None);
+        assert_eq!(object["metadata"]["ownerReferences"], Value::from(many));
     }
 
     #[test]
