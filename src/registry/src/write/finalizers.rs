@@ -1,5 +1,7 @@
 //! Which finalizers a delete sets, as `deletionFinalizersForGarbageCollection` of `k8s.io/apiserver` decides.
 
+use std::collections::BTreeSet;
+
 use crate::request::Propagation;
 
 const ORPHAN: &str = "orphan";
@@ -24,7 +26,8 @@ pub(super) fn after_delete(
         .map(String::as_str)
         .filter(|f| !matches!(*f, ORPHAN | FOREGROUND));
     let updated: Vec<String> = others.chain(added).map(str::to_owned).collect();
-    let same = updated.len() == current.len() && updated.iter().all(|finalizer| current.contains(finalizer));
+    let present: BTreeSet<&String> = current.iter().collect();
+    let same = updated.len() == current.len() && updated.iter().all(|finalizer| present.contains(finalizer));
     (!same).then_some(updated)
 }
 
