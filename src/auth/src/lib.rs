@@ -66,14 +66,21 @@ use trireme_registry::request::UserInfo;
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of all who gave none.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of the user of a request without credentials.
+const ANONYMOUS: &str = "system:anonymous";
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
 
 /// The user of a request without credentials.
 pub fn anonymous() -> UserInfo {
     UserInfo {
-        name: "system:anonymous".to_owned(),
+        name: ANONYMOUS.to_owned(),
         groups: vec![UNAUTHENTICATED.to_owned()],
         ..UserInfo::default()
     }
+}
+
+/// Returns true for that user, and for others of its group.
+pub fn is_anonymous(user: &UserInfo) -> bool {
+    user.name == ANONYMOUS || user.groups.iter().any(|group| group == UNAUTHENTICATED)
 }

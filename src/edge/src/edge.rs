@@ -85,6 +85,7 @@ impl Edge {
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
             goaway_chance: config.goaway_chance,
+            ends_anonymous_http2: config.features.has(Feature::UnauthenticatedHttp2DosMitigation),
             allowed_origins: config.allowed_origins,
             strict_transport_security: config
                 .strict_transport_security

@@ -53,6 +53,8 @@ pub(crate) struct ChainState {
     pub(crate) slow_request: Option<Duration>,
     /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
     pub(crate) goaway_chance: f64,
+    /// True if an HTTP/2 connection ends after a request of an anonymous user or with bad credentials.
+    pub(crate) ends_anonymous_http2: bool,
     /// The origins whose pages may read answers.
     pub(crate) allowed_origins: AllowedOrigins,
     /// The value of `Strict-Transport-Security`: that browsers are to come over TLS only, and for how long.

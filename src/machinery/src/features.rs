@@ -159,6 +159,8 @@ features! {
     PodTopologyLabelsAdmission = "PodTopologyLabelsAdmission", ON;
     /// Audiences of the tokens that kubelets ask for.
     ServiceAccountNodeAudienceRestriction = "ServiceAccountNodeAudienceRestriction", ON;
+    /// HTTP/2 connections that end after a request of nobody known.
+    UnauthenticatedHttp2DosMitigation = "UnauthenticatedHTTP2DOSMitigation", ON;
     /// Watches that begin with the state.
     WatchList = "WatchList", ON;
 }

@@ -13,13 +13,12 @@ use trireme_registry::request::UserInfo;
 
 use super::{ImpersonatedRequest, metrics::record_authorization};
 use crate::{
-    AUTHENTICATED, MASTERS, UNAUTHENTICATED,
+    ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden},
     user_names::{node_name, service_account},
 };
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-const ANONYMOUS: &str = "system:anonymous";
 const NODES: &str = "system:nodes";
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
