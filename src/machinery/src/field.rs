@@ -250,7 +250,8 @@ impl Error {
 
     /// The field is longer than `max_bytes` bytes.
     pub fn too_long(path: &Path<'_>, max_bytes: usize) -> Self {
-        let detail = format!("may not be more than {max_bytes} bytes");
+        let bytes = if max_bytes == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max_bytes} {bytes}");
         Self::new(ErrorType::TooLong, path, None, &detail)
     }
 
@@ -318,6 +319,10 @@ mod tests {
         assert_eq!(
             Error::too_long(&path, 63).to_string(),
             "spec.ports: Too long: may not be more than 63 bytes"
+        );
+        assert_eq!(
+            Error::too_long(&path, 1).to_string(),
+            "spec.ports: Too long: may not be more than 1 byte"
         );
     }
 }

@@ -108,7 +108,8 @@ impl Validator<'_> {
         let Some(checks) = &schema.checks else { return };
         let characters = text.chars().count() as u64;
         if let Some(most) = checks.max_length.filter(|most| characters > *most) {
-            let body = format!("Too long: may not be more than {most} bytes");
+            let bytes = if most == 1 { "byte" } else { "bytes" };
+            let body = format!("Too long: may not be more than {most} {bytes}");
             self.push(ErrorType::TooLong, path, body);
         } else if let Some(least) = checks.min_length.filter(|least| characters < *least) {
             let text = Value::from(text);

@@ -58,6 +58,13 @@ pub fn quote_bytes(text: &str) -> String {
     out
 }
 
+/// Reports whether Go prints a character as it is: blanks other than the plain one, marks of formats and what is not
+/// assigned are escaped.
+fn is_printable(c: char) -> bool {
+    // Behind another character a combining one is not escaped for being the first.
+    c.is_ascii_graphic() || c == ' ' || format!("a{c}").escape_debug().nth(1) == Some(c)
+}
+
 /// A string in double quotes with Go's `%q` escapes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -74,10 +81,33 @@ pub fn quote(text: &str) -> String {
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             c if c.is_control() && c.is_ascii() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
+            c if is_printable(c) => out.push(c),
+            c if u32::from(c) > 0xffff => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+            c => out.push_str(&format!("\\u{:04x}", u32::from(c))),
         }
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_shows_what_go_can_print() {
+        for (text, quoted) in [
+            ("a b", r#""a b""#),
+            ("a\"\\\n\u{1}\u{7f}", r#""a\"\\\n\x01\x7f""#),
+            ("éЖ\u{301}漢", "\"éЖ\u{301}漢\""),
+            ("\u{301}", "\"\u{301}\""),
+            (
+                "\u{85}\u{a0}\u{ad}\u{2028}\u{3000}",
+                r#""\u0085\u00a0\u00ad\u2028\u3000""#,
+            ),
+            ("\u{e000}\u{e0001}😀", "\"\\ue000\\U000e0001😀\""),
+        ] {
+            assert_eq!(quote(text), quoted);
+        }
+    }
 }
