@@ -76,6 +76,10 @@ impl Strategy for Webhooks {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
         MetadataChecks::OfNew
     }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
 }
 
 /// What webhooks must be like. A configuration that an older version stored stays changeable: what the old one does not
@@ -247,8 +251,12 @@ fn validate_client_config(client: &Value, path: &Path<'_>, errors: &mut ErrorLis
         (Some(url), None) => webhook_address::validate_url(url, &path.child("url"), errors),
         (None, Some(service)) => {
             let at = path.child("service");
-            require(service, &at, "name", errors);
-            require(service, &at, "namespace", errors);
+            // Upstream takes the one for the other here.
+            for (name, shown) in [("namespace", "name"), ("name", "namespace")] {
+                if text(service, name).is_empty() {
+                    errors.push(Error::required(&at.child(shown), ""));
+                }
+            }
             webhook_address::validate_port_and_path(service, &at, errors);
         }
         _ => errors.push(Error::required(path, "exactly one of url or service is required")),
@@ -296,6 +304,12 @@ mod tests {
             (webhook(json!({ "clientConfig": { "url": null, "service": { "name": "s", "namespace": "n", "path": "a/b" } } })), &[
                 "webhooks[0].clientConfig.service.path: Invalid value: \"a/b\": must start with a '/'",
                 "webhooks[0].clientConfig.service.path: Invalid value: \"a/b\": segment[0] may not be empty",
+            ]),
+            (webhook(json!({ "clientConfig": { "url": null, "service": { "namespace": "n" } } })), &[
+                "webhooks[0].clientConfig.service.namespace: Required value",
+            ]),
+            (webhook(json!({ "clientConfig": { "url": null, "service": { "name": "s" } } })), &[
+                "webhooks[0].clientConfig.service.name: Required value",
             ]),
             (webhook(json!({ "timeoutSeconds": 31, "reinvocationPolicy": "Z" })), &[
                 "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",

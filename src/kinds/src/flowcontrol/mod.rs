@@ -38,3 +38,27 @@ fn validate_status_conditions(object: &Value) -> ErrorList {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_have_types_of_their_own() {
+        let object = json!({"status": {"conditions": [{}, {"type": "a"}, {}]}});
+        let errors: Vec<String> = validate_status_conditions(&object)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            errors,
+            [
+                "status.conditions[0].type: Required value",
+                "status.conditions[2].type: Duplicate value: \"\"",
+                "status.conditions[2].type: Required value",
+            ]
+        );
+    }
+}

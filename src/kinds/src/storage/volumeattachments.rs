@@ -75,9 +75,7 @@ impl Strategy for VolumeAttachments {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = validate_volume_attachment(object);
-        validate_attached_volume(object.get("spec").unwrap_or(&Value::Null), &mut errors);
-        errors
+        validate_volume_attachment(object)
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -126,10 +124,11 @@ fn validate_volume_attachment(object: &Value) -> ErrorList {
     let node = text(spec, "nodeName");
     validate_class_name(node, &path.child("nodeName"), &mut errors);
     validate_volume_attachment_status(object.get("status").unwrap_or(&none), &Path::new("status"), &mut errors);
+    validate_attached_volume(spec, &mut errors);
     errors
 }
 
-/// New attachments must name what could be a volume.
+/// An attachment must name what could be a volume.
 fn validate_attached_volume(spec: &Value, errors: &mut ErrorList) {
     if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
         validate_class_name(volume, &Path::new("spec.source.persistentVolumeName"), errors);
@@ -215,6 +214,13 @@ mod tests {
         assert_eq!(old["status"], json!({ "attached": false }));
         let failure = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
         trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[failure])]);
+        let renamed = trial.patch(&old, &json!({ "spec": { "source": { "persistentVolumeName": "-" } } }));
+        let errors = renamed.expect_err("no volume has this name");
+        assert!(
+            errors
+                .iter()
+                .any(|error| error.starts_with("spec.source.persistentVolumeName: Invalid value: \"-\""))
+        );
         let error = |error: Value| json!({ "attached": false, "attachError": error });
         let too_long = "status.attachError.message: Too long: may not be more than 262144 bytes";
         let code = "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive";
