@@ -336,6 +336,16 @@ impl ResourceDefinition {
         }
     }
 
+    /// The resource as errors name it to who asked for this version, an index into `versions`: versions may be of several groups,
+    /// as those of events are.
+    pub fn resource_in(&self, version: usize) -> GroupResource {
+        let group = self.versions.get(version).map(|served| &served.group_version.group);
+        GroupResource {
+            group: group.unwrap_or(&self.resource.group).clone(),
+            resource: self.resource.resource.clone(),
+        }
+    }
+
     /// The OpenAPI name of the type of lists in a version: `com.example.v1.WidgetList`.
     pub(crate) fn list_type_name(&self, version: &ServedVersion) -> String {
         let package = version.type_name.strip_suffix(&*self.kind);

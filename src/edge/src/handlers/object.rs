@@ -178,7 +178,7 @@ pub(super) fn revision_of(item: &Item) -> Object {
 
 /// The `Status` of a deletion.
 pub(super) fn deleted(call: &ResourceCall, item: &Item) -> Value {
-    let resource = &call.route.registry.info().resource;
+    let resource = &call.route.registry.info().resource_in(call.route.version);
     let mut details = Object::new();
     details.insert("name".into(), item.name().into());
     if !resource.group.is_empty() {

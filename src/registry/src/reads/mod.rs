@@ -201,7 +201,7 @@ impl Reader {
         index
             .get(&key)
             .cloned()
-            .ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
+            .ok_or_else(|| ApiError::not_found(&self.info.resource_in(target.version), &target.name))
     }
 
     /// The objects that name this uid as an owner, among those that can be read.

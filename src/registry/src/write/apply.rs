@@ -100,7 +100,11 @@ impl Desired for AppliedPatch {
             if !uid.is_empty() {
                 let why =
                     format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-                return Err(ApiError::conflict(&writer.info.resource, &request.target.name, why));
+                return Err(ApiError::conflict(
+                    &writer.info.resource_in(request.target.version),
+                    &request.target.name,
+                    why,
+                ));
             }
             record.warnings.clone_from(&self.warnings);
             let live = blank(&writer.info, writer.version(&request.target)?);

@@ -55,7 +55,7 @@ impl Writer {
     ) -> Result<Written, ApiError> {
         if let Some(why) = self.info.strategy.refuse_creation() {
             return Err(ApiError::forbidden(
-                &self.info.resource,
+                &self.info.resource_in(request.target.version),
                 metadata::text(&object, "name"),
                 why,
             ));
@@ -109,13 +109,15 @@ impl Writer {
         Ok(
             match self.put(&write, &key, &mut object, None, Compare::Absent).await? {
                 PutResult::Committed(item) => Ok(created(Answer::Cached(item), write.take_record())),
-                PutResult::Conflict(found) => Err(self.name_taken(&key, &object, found)),
+                PutResult::Conflict(found) => {
+                    Err(write.with_warnings(self.name_taken(write.target.version, &key, &object, found)))
+                }
             },
         )
     }
 
-    fn name_taken(&self, key: &str, object: &Value, found: Option<KeyValue>) -> ApiError {
-        let mut error = ApiError::already_exists(&self.info.resource, metadata::text(object, "name"));
+    fn name_taken(&self, version: usize, key: &str, object: &Value, found: Option<KeyValue>) -> ApiError {
+        let mut error = ApiError::already_exists(&self.info.resource_in(version), metadata::text(object, "name"));
         if !metadata::text(object, "generateName").is_empty() {
             error
                 .message
@@ -143,7 +145,8 @@ impl Writer {
         }
         let (found, _) = self.store.get(key, None).await.map_err(crate::store_error)?;
         if found.is_some() {
-            return Ok(Err(self.name_taken(key, &object, found)));
+            let taken = self.name_taken(write.target.version, key, &object, found);
+            return Ok(Err(write.with_warnings(taken)));
         }
         versions::read_back(&self.info, self.version(&write.target)?, &mut object).await?;
         Ok(Ok(created(Answer::Materialized(object), write.take_record())))

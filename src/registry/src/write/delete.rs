@@ -32,7 +32,11 @@ impl Writer {
     ) -> Result<Deleted, ApiError> {
         let name = &request.target.name;
         match self.info.strategy.refuse_deletion(name) {
-            Some(why) => Err(ApiError::forbidden(&self.info.resource, name, why)),
+            Some(why) => Err(ApiError::forbidden(
+                &self.info.resource_in(request.target.version),
+                name,
+                why,
+            )),
             None => self.delete_one(request, key, admission).await,
         }
     }
@@ -165,7 +169,7 @@ impl Delete {
         let (info, name) = (&writer.info, &self.request.target.name);
         if info.strategy.deletes_by_uid() {
             let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
-            return ApiError::conflict(&info.resource, name, why);
+            return ApiError::conflict(&info.resource_in(self.request.target.version), name, why);
         }
         let happened = if recreated.is_empty() { "modified" } else { "deleted" };
         // Kubernetes names the kind here, where all other conflicts name the resource.

@@ -262,7 +262,11 @@ impl Writer {
             "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
              failed: UID in precondition: {given}, UID in object meta: {actual}"
         );
-        Err(ApiError::conflict(&self.info.resource, &target.name, why))
+        Err(ApiError::conflict(
+            &self.info.resource_in(target.version),
+            &target.name,
+            why,
+        ))
     }
 
     fn check_resource_version(
@@ -290,7 +294,7 @@ impl Writer {
             };
             return Err(ApiError::invalid(&named, &target.name, &errors));
         }
-        let modified = || ApiError::modified(&self.info.resource, &target.name);
+        let modified = || ApiError::modified(&self.info.resource_in(target.version), &target.name);
         match u64::try_from(current.item.revision).unwrap_or_default().cmp(&revision) {
             Ordering::Equal => Ok(None),
             Ordering::Greater => Ok(Some(StoreChange::Refuse(modified()))),

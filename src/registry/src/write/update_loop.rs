@@ -171,7 +171,10 @@ impl Writer {
                 }
                 RoundResult::Again(None) => {
                     key.leave(None);
-                    return Err(ApiError::not_found(&self.info.resource, name));
+                    return Err(ApiError::not_found(
+                        &self.info.resource_in(request.target.version),
+                        name,
+                    ));
                 }
                 RoundResult::Again(Some(found)) => item = self.item_of(&storage_key, found)?,
             }
@@ -197,7 +200,7 @@ impl Writer {
         let loaded = self.store.get(storage_key, None).await;
         target.trace.pass_or(&loaded, TraceStep::Loaded, TraceStep::StoreFailed);
         let (found, _) = loaded.map_err(store_error)?;
-        let entry = found.ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))?;
+        let entry = found.ok_or_else(|| ApiError::not_found(&self.info.resource_in(target.version), &target.name))?;
         self.item_of(storage_key, entry)
     }
 

@@ -8,7 +8,7 @@ use super::{
     store::Puts,
     support::{Bench, Rules, answered, creation, dry_run, patching, refused, replacement, strictness, thing, things},
 };
-use crate::request::{DeleteOptions, FieldValidation, PatchKind, Propagation};
+use crate::request::{DeleteOptions, FieldValidation, PatchKind, Propagation, WriteOptions};
 
 #[test]
 fn a_new_object_gets_what_the_server_owns() {
@@ -232,5 +232,22 @@ fn a_dry_run_of_any_verb_stores_nothing() {
         }
         assert_eq!((bench.now("a").await, bench.now("b").await), (before, None));
         assert_eq!(bench.revision().await, revision);
+    });
+}
+
+#[test]
+fn who_creates_what_is_there_already_is_warned_all_the_same() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let object = || thing("a", json!({}), json!({"data": {"warned": "of this"}}));
+        assert_eq!(bench.create(object()).await.expect("it is new").warnings, ["of this"]);
+        for options in [WriteOptions::default(), dry_run()] {
+            let taken = bench.registry.create(creation(object(), options)).await;
+            let error = taken.map(drop).expect_err("it is there");
+            assert_eq!(
+                (error.reason, &*error.warnings),
+                (Reason::AlreadyExists, &["of this".to_owned()][..])
+            );
+        }
     });
 }

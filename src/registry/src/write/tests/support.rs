@@ -100,6 +100,8 @@ pub(super) struct Rules {
     pub(super) grace: Option<i64>,
     pub(super) needs_revision: bool,
     pub(super) put_creates: bool,
+    /// Finalizers need no domain.
+    pub(super) plain_finalizers: bool,
 }
 
 impl Strategy for Rules {
@@ -127,6 +129,15 @@ impl Strategy for Rules {
 
     fn allow_create_on_update(&self) -> bool {
         self.put_creates
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        !self.plain_finalizers
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let told = new.pointer("/data/warned").and_then(Value::as_str);
+        told.map(str::to_owned).into_iter().collect()
     }
 }
 
