@@ -18,6 +18,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     ResetFields, Strategy, Verb, Verbs, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
+    strategy::MetadataChecks,
 };
 
 use crate::{
@@ -299,6 +300,10 @@ impl Strategy for CustomResource {
         };
         let names = new.keys().chain(old.keys()).filter(|name| *name != "metadata");
         names.into_iter().any(|name| new.get(name) != old.get(name))
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
     }
 
     fn wants_standard_finalizers(&self) -> bool {

@@ -8,6 +8,8 @@ mod apps;
 mod autoscaling;
 mod batch;
 mod builtin;
+#[cfg(test)]
+mod builtin_tests;
 mod certificates;
 mod checks;
 mod columns;

@@ -20,7 +20,7 @@ use trireme_machinery::{
     go_text::quote,
     meta::ObjectMeta as _,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use self::{
     conditions::{Condition, is_true, set_condition},
@@ -340,6 +340,10 @@ impl Strategy for Definitions {
 
     fn has_generation(&self) -> bool {
         true
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
     }
 
     fn wants_standard_finalizers(&self) -> bool {

@@ -9,7 +9,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use super::{
     expressions::{ExpressionScope, validate_cel_condition},
@@ -135,6 +135,14 @@ impl Strategy for Policies {
 
     fn has_generation(&self) -> bool {
         true
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNew
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
     }
 }
 

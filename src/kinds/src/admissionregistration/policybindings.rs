@@ -134,6 +134,10 @@ impl Strategy for PolicyBindings {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
         MetadataChecks::OfNew
     }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
 }
 
 /// As upstream's `validateParamRef`.

@@ -114,6 +114,10 @@ impl Strategy for ApiServices {
         }
         errors
     }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
 }
 
 fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {

@@ -6,7 +6,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{push_invalid, validate_immutable_texts},
@@ -63,6 +63,14 @@ impl Strategy for LeaseCandidates {
     }
 
     fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
         false
     }
 }

@@ -5,7 +5,7 @@ use trireme_machinery::{
     Feature, Features,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::leasecandidates::validate_coordinated_lease_strategy;
 use crate::{
@@ -72,6 +72,14 @@ impl Strategy for LeaseStrategy {
     }
 
     fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
         false
     }
 }

@@ -83,6 +83,10 @@ impl Strategy for RuntimeClasses {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
 }
 
 /// As upstream's `validateScheduling`.

@@ -127,7 +127,7 @@ impl Strategy for Budgets {
     }
 
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
-        MetadataChecks::OfNew
+        MetadataChecks::None
     }
 }
 

@@ -6,7 +6,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     meta,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     checks::{number, validate_immutable_fields, validate_supported},
@@ -122,6 +122,10 @@ impl Strategy for CsiDrivers {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfChange
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
+use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     checks::{
@@ -62,10 +62,6 @@ impl Strategy for CsiStorageCapacities {
 
     fn allow_unconditional_update(&self) -> bool {
         false
-    }
-
-    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
-        MetadataChecks::OfNew
     }
 }
 

@@ -125,16 +125,17 @@ impl Writer {
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
         errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
-        if !self.info.strategy.wants_standard_finalizers() {
-            errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
-            return errors;
-        }
         let repeated = match request.subresource {
             Subresource::None => self.info.strategy.metadata_checks_of_update(&request.context),
             _ => MetadataChecks::OfChange,
         };
         if matches!(repeated, MetadataChecks::OfChange | MetadataChecks::OfBoth) {
-            errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
+            let validate = if self.info.strategy.wants_standard_finalizers() {
+                meta::validate_builtin_object_meta_update
+            } else {
+                meta::validate_object_meta_update
+            };
+            errors.extend(validate(new_view, old_view, &path));
         }
         if matches!(repeated, MetadataChecks::OfNew | MetadataChecks::OfBoth) {
             errors.extend(validate_metadata(&self.info, new));
