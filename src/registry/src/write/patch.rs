@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupKind, GroupVersion, GroupVersionKind,
     field::{Error, Path},
@@ -19,13 +19,15 @@ use trireme_machinery::{
 use super::{
     Writer,
     apply::decode_applied,
-    decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, missing_kind, set_kind, stated_kind},
+    decode::{
+        check_custom_kind, check_kind, forget_managers, forgets_managers, missing_kind, set_kind, stated_kind, warned,
+    },
     metadata,
     scale::{self, ThroughScale},
     update::{ChangeBase, Desired, PendingUpdate},
 };
 use crate::{
-    admission::{Operation, WriteRecord},
+    admission::{Operation, WriteRecord, WriteRequest},
     definition::ObjectSchema,
     known_kinds::KnownKinds,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource},
@@ -107,18 +109,8 @@ impl Patcher {
         } = &self.patched;
         let mut object = self.patched(original)?;
         let shown = || self.shown(original);
-        // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
-        if own_schema.is_some() {
-            // Nothing that it leaves out is filled in.
-            let (version, given) = stated_kind(&object).map_err(|why| unfit(&shown(), &why))?;
-            if given.is_empty() {
-                let shown = shown();
-                return Err(unfit(&shown, &missing_kind(&shown)));
-            }
-            let version = version.unwrap_or_else(|| GroupVersion::new("", ""));
-            check_custom_kind(&version.with_kind(given), kind, &object)?;
-        } else if !matches!(self.patch, Ok(PatchDocument::Strategic(_))) {
-            check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
+        if !self.checked_kind(&object, &shown, known_kinds)? {
+            return self.without_version(&object, &shown);
         }
         set_kind(&mut object, kind);
         let forgets_managers = forgets_managers(&object);
@@ -127,8 +119,7 @@ impl Patcher {
             None => schema::decode_with_empty(types, *type_id, object),
         };
         let mut checked = checked.map_err(|error| {
-            let is_strategic = matches!(self.patch, Ok(PatchDocument::Strategic(_)));
-            let why = if is_strategic {
+            let why = if self.is_strategic() {
                 error.restored()
             } else {
                 error.to_string()
@@ -138,17 +129,77 @@ impl Patcher {
         if forgets_managers {
             forget_managers(&mut checked.value);
         }
-        let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        self.judged(checked.value, checked.unknown, &shown)
+    }
+
+    /// Holds what a patched object says of its kind against the kind that it must be of. False if an object of a built-in
+    /// kind has lost its version.
+    fn checked_kind(
+        &self,
+        object: &Value,
+        shown: &dyn Fn() -> String,
+        known_kinds: &KnownKinds,
+    ) -> Result<bool, ApiError> {
+        let kind = &self.patched.kind;
+        if self.is_strategic() {
+            // The result is no document to Go, so nobody there asks which kind it says it is.
+            for name in ["kind", "apiVersion"] {
+                check_restored_text(&object[name]).map_err(|why| unfit(&shown(), why))?;
+            }
+            return Ok(true);
+        }
+        let (version, given) = stated_kind(object).map_err(|why| unfit(&shown(), &why))?;
+        if self.patched.schema.is_none() {
+            let has_version = version.is_some();
+            let version = version.unwrap_or_else(|| kind.group_version());
+            let given = if given.is_empty() { &kind.kind } else { given };
+            check_kind(&version.with_kind(given), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
+            return Ok(has_version);
+        }
+        // Nothing that it leaves out is filled in.
+        if given.is_empty() {
+            let shown = shown();
+            return Err(unfit(&shown, &missing_kind(&shown)));
+        }
+        let version = version.unwrap_or_else(|| GroupVersion::new("", ""));
+        check_custom_kind(&version.with_kind(given), kind, object)?;
+        Ok(true)
+    }
+
+    /// An object that does not say its version, as kube-apiserver reads it: in the version without JSON names, which knows
+    /// none of its fields.
+    fn without_version(&self, object: &Value, shown: &dyn Fn() -> String) -> Result<(Value, Vec<String>), ApiError> {
+        let fields = object.as_object().into_iter().flat_map(serde_json::Map::keys);
+        let unknown = fields.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind"));
+        let mut unknown: Vec<String> = unknown.cloned().collect();
+        unknown.sort_unstable();
+        let mut nothing = json!({});
+        set_kind(&mut nothing, &self.patched.kind);
+        self.judged(nothing, unknown, shown)
+    }
+
+    /// A patched object with what is to be said of its unknown fields, or the error that they are.
+    fn judged(
+        &self,
+        object: Value,
+        unknown: Vec<String>,
+        shown: &dyn Fn() -> String,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let errors: Vec<String> = self.document_errors.iter().cloned().chain(unknown).collect();
         match self.validation {
-            FieldValidation::Ignore => Ok((checked.value, Vec::new())),
-            FieldValidation::Warn => Ok((checked.value, errors)),
-            FieldValidation::Strict if errors.is_empty() => Ok((checked.value, Vec::new())),
+            FieldValidation::Ignore => Ok((object, Vec::new())),
+            FieldValidation::Warn => Ok((object, errors)),
+            FieldValidation::Strict if errors.is_empty() => Ok((object, Vec::new())),
             FieldValidation::Strict => Err(unfit(
                 &shown(),
                 &format!("strict decoding error: {}", errors.join(", ")),
             )),
         }
+    }
+
+    const fn is_strategic(&self) -> bool {
+        matches!(self.patch, Ok(PatchDocument::Strategic(_)))
     }
 
     /// The object with the patch applied to it, whatever that made of it.
@@ -181,14 +232,13 @@ impl Patcher {
     }
 }
 
-/// The kind that an object says it is; what it leaves out is `wanted`.
-fn given_kind(object: &Value, wanted: &GroupVersionKind) -> GroupVersionKind {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let version = match text("apiVersion") {
-        None => wanted.group_version(),
-        Some(given) => GroupVersion::parse(given).unwrap_or_else(|| GroupVersion::new("", given)),
-    };
-    version.with_kind(text("kind").unwrap_or(&wanted.kind))
+/// The error of Go's converter of trees for what is no text in the place of one.
+fn check_restored_text(value: &Value) -> Result<(), &'static str> {
+    match value {
+        Value::Null | Value::String(_) => Ok(()),
+        Value::Number(number) if number.is_i64() => Err("cannot convert int64 to string"),
+        _ => Err("unrecognized type: string"),
+    }
 }
 
 fn unfit(shown: &str, why: &str) -> ApiError {
@@ -200,6 +250,13 @@ fn unfit(shown: &str, why: &str) -> ApiError {
 }
 
 impl Writer {
+    /// Holds a patched object against the URL and brings it into the version that it is written in.
+    fn fit_patched(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
+        metadata::settle_namespace(object, request.namespace())?;
+        metadata::check_name(object, &request.target.name)?;
+        self.default_and_convert(request, object)
+    }
+
     /// Decodes a PATCH.
     pub(crate) fn decode_patch(&self, request: PatchRequest) -> Result<PendingUpdate, ApiError> {
         let PatchRequest {
@@ -252,10 +309,9 @@ impl Desired for Patcher {
             if let Some(why) = writer.info.strategy.conversion_error(&object) {
                 return Err(unfit(&self.shown(&served), &why));
             }
+            let fitted = writer.fit_patched(request, &mut object);
+            fitted.map_err(|error| warned(error, &warnings))?;
             record.warnings = warnings;
-            metadata::settle_namespace(&mut object, request.namespace())?;
-            metadata::check_name(&object, &request.target.name)?;
-            writer.default_and_convert(request, &mut object)?;
             Ok(object)
         })
     }

@@ -127,3 +127,118 @@ fn unknown_fields_of_a_patch_are_dropped_warned_of_or_refused() {
         assert_eq!(answered(&ignored)["spec"], json!({"count": 3}));
     });
 }
+
+#[test]
+fn a_patched_object_says_its_kind_in_texts_and_keeps_its_version() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        bench.made("a", json!({}), json!({"data": {"k": "v"}})).await;
+        let before = bench.now("a").await;
+        let nameless = "the name of the object (a based on URL) was undeterminable: name must be provided";
+        for (kind, patch, reason, told) in [
+            (
+                PatchKind::Merge,
+                json!({"apiVersion": null}),
+                Reason::BadRequest,
+                nameless,
+            ),
+            (
+                PatchKind::Merge,
+                json!({"apiVersion": ""}),
+                Reason::BadRequest,
+                nameless,
+            ),
+            (
+                PatchKind::Json,
+                json!([{"op": "remove", "path": "/apiVersion"}]),
+                Reason::BadRequest,
+                nameless,
+            ),
+            (
+                PatchKind::Merge,
+                json!({"kind": {}}),
+                Reason::Invalid,
+                "json: cannot unmarshal object into Go struct field .kind of type string",
+            ),
+            (
+                PatchKind::Json,
+                json!([{"op": "copy", "from": "/data", "path": "/apiVersion"}]),
+                Reason::Invalid,
+                "json: cannot unmarshal object into Go struct field .apiVersion of type string",
+            ),
+            (
+                PatchKind::Merge,
+                json!({"apiVersion": "a/b/c"}),
+                Reason::Invalid,
+                "unexpected GroupVersion string: a/b/c",
+            ),
+            (
+                PatchKind::StrategicMerge,
+                json!({"kind": []}),
+                Reason::Invalid,
+                "unrecognized type: string",
+            ),
+            (
+                PatchKind::StrategicMerge,
+                json!({"apiVersion": 1}),
+                Reason::Invalid,
+                "cannot convert int64 to string",
+            ),
+        ] {
+            let (given, message) = refused(bench.registry.patch(patching("a", kind, &patch)).await);
+            assert_eq!(given, reason, "{patch}");
+            assert!(message.ends_with(told), "{patch}: {message}");
+        }
+        let mut strict = patching("a", PatchKind::Merge, &json!({"apiVersion": null}));
+        strict.options.field_validation = FieldValidation::Strict;
+        let (_, message) = refused(bench.registry.patch(strict).await);
+        let told = "strict decoding error: unknown field \"data\", unknown field \"metadata\"";
+        assert!(message.ends_with(told), "{message}");
+        let mut warned = patching("a", PatchKind::Merge, &json!({"apiVersion": null}));
+        warned.options = strictness(FieldValidation::Warn);
+        let error = bench
+            .registry
+            .patch(warned)
+            .await
+            .map(drop)
+            .expect_err("it has no name");
+        assert_eq!(error.warnings, ["unknown field \"data\"", "unknown field \"metadata\""]);
+        for (kind, patch) in [
+            (PatchKind::Merge, json!({"kind": null})),
+            (PatchKind::StrategicMerge, json!({"apiVersion": null})),
+        ] {
+            answered(
+                &bench
+                    .registry
+                    .patch(patching("a", kind, &patch))
+                    .await
+                    .expect("it is filled in"),
+            );
+        }
+        assert_eq!(bench.now("a").await, before);
+    });
+}
+
+#[test]
+fn finalizers_need_no_domain_where_the_kind_does_not_ask_for_one() {
+    run(Topology::trireme(), |kit| async move {
+        let rules = Rules {
+            plain_finalizers: true,
+            ..Rules::default()
+        };
+        let bench = Bench::start(&kit, rules).await;
+        bench.made("a", json!({}), json!({})).await;
+        let patched = bench.merge("a", json!({"metadata": {"finalizers": ["x"]}})).await;
+        assert_eq!(
+            answered(&patched.expect("it is well formed"))["metadata"]["finalizers"],
+            json!(["x"])
+        );
+        let error = bench.merge("a", json!({"metadata": {"labels": {"a": "b c"}}})).await;
+        let error = error.map(drop).expect_err("it is no label");
+        assert_eq!(
+            error.details.map(|details| details.causes.len()),
+            Some(4),
+            "the checks are repeated"
+        );
+    });
+}
