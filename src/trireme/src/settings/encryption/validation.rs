@@ -61,15 +61,18 @@ fn validate_resource_overlap(resources: &[String], path: &Path<'_>, errors: &mut
             .enumerate()
             .flat_map(move |(at, one)| others(at).map(move |(_, other)| (one, other)))
     };
-    if pairs().any(|(one, other)| one == other) {
+    let double = pairs().position(|(one, other)| one == other);
+    if double.is_some() {
         let detail = "the same resource cannot be specified multiple times";
         errors.push(Error::invalid(path, &json!(resources), detail));
     }
     let is_any = |name: &ResourceName| name.resource == "*" && name.group == "*";
-    let overlaps = |(one, other): (&ResourceName, &ResourceName)| {
-        one != other && (is_any(one) || one.group == other.group && (one.resource == "*" || other.resource == "*"))
+    let overlaps = |one: &ResourceName, other: &ResourceName| {
+        is_any(one) || one.group == other.group && (one.resource == "*" || other.resource == "*")
     };
-    if pairs().any(overlaps) {
+    // Only the first pair of the same names is not looked at again, so a wildcard that is given twice is both.
+    let mut others = pairs().enumerate().filter(|(at, _)| Some(*at) != double);
+    if others.any(|(_, (one, other))| overlaps(one, other)) {
         let detail = "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed \
                       as they will be masked";
         errors.push(Error::invalid(path, &json!(resources), detail));
@@ -122,14 +125,15 @@ fn validate_provider(provider: &ProviderEntry, path: &Path<'_>, errors: &mut Err
     if !detail.is_empty() {
         errors.push(Error::invalid_str(path, "REDACTED", detail));
     }
-    for (name, keys, lengths) in [
+    let lists = [
         ("aesgcm", aesgcm, AES_KEY_BYTES),
         ("aescbc", aescbc, AES_KEY_BYTES),
         ("secretbox", secretbox, SECRETBOX_KEY_BYTES),
-    ] {
-        if let Some(keys) = keys {
-            validate_keys(keys, &path.child(name).child("keys"), lengths, errors);
-        }
+    ];
+    let given = |(name, keys, lengths)| Option::as_ref(keys).map(|keys| (name, keys, lengths));
+    // Of several only the first one is looked into, and none beside a plugin.
+    if let Some((name, keys, lengths)) = lists.into_iter().find_map(given).filter(|_| kms.is_none()) {
+        validate_keys(keys, &path.child(name).child("keys"), lengths, errors);
     }
 }
 
@@ -319,6 +323,22 @@ mod tests {
         ] {
             assert_eq!(found, [expected]);
         }
+    }
+
+    #[test]
+    fn several_errors_of_a_rule_are_those_of_kube_apiserver() {
+        let double = "resources[0].resources: Invalid value: [\"*.apps\",\"*.apps\"]: the same resource cannot be \
+                      specified multiple times";
+        let masked = "resources[0].resources: Invalid value: [\"*.apps\",\"*.apps\"]: using overlapping resources such as \
+                      'secrets' and '*.' in the same resource list is not allowed as they will be masked";
+        assert_eq!(errors("['*.apps', '*.apps']", IDENTITY), [double, masked]);
+        let secrets = errors("[secrets, secrets, secrets]", IDENTITY);
+        assert_eq!(secrets.len(), 1, "{secrets:?}");
+        let both = "resources[0].providers[0]: Invalid value: \"REDACTED\": more than one provider specified in a single \
+                    element, should split into different list elements";
+        let empty = "resources[0].providers[0].aesgcm.keys: Required value: at least one keys is required";
+        let found = errors("[secrets]", "{aescbc: {keys: []}, aesgcm: {keys: []}}");
+        assert_eq!(found, [both, empty]);
     }
 
     #[test]
