@@ -299,9 +299,16 @@ async fn tls_with_client_certificates() {
         cert_pem: None,
         key_pem: None,
         request_timeout: Duration::from_secs(1),
-        ..options
+        ..options.clone()
     };
+    let stranger_options = stranger.clone();
     let stranger = EtcdStore::connect(stranger).await.expect("the options are sound");
     assert!(stranger.get("/a", None).await.is_err(), "no certificate, no answer");
+    stranger.renew_certificates(&options).expect("the options are sound");
+    assert!(stranger.get("/a", None).await.is_ok(), "the certificate counts at once");
+    stranger
+        .renew_certificates(&stranger_options)
+        .expect("the options are sound");
+    assert!(stranger.get("/a", None).await.is_err(), "as it was");
     drop(etcd);
 }

@@ -18,7 +18,7 @@ use trireme_audit::AuditSink;
 use trireme_duties::{AddressPresence, ReplicaIdentity};
 use trireme_http::server::RunningServer;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
+use trireme_storage::Storage;
 
 use crate::build_error::{BuildError, read_file};
 use crate::checks::Watched;
@@ -32,11 +32,11 @@ use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::replicas::{GroupFacts, Observed};
 use crate::resources;
-use crate::settings::{Settings, Shutdown, StoreKind, StoreSettings};
+use crate::settings::{Settings, Shutdown};
 use crate::spans::OtlpSpans;
 use crate::startup_files::{self, StartupFiles};
 use crate::telemetry::SetVerbosity;
-use crate::{audit, compaction, front, outage, process_metrics, proxy_identity, rebalance, store_size};
+use crate::{audit, compaction, front, outage, process_metrics, proxy_identity, rebalance, store, store_size};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -79,13 +79,13 @@ impl App {
         let lifecycle = Lifecycle::start(clock.clone());
         startup_files::check_addresses(settings)?;
         let pki = certificates(settings, &clock)?;
-        let from_files = StartupFiles::load(settings, &pki, &clock)?;
+        let mut from_files = StartupFiles::load(settings, &pki, &clock)?;
         let tokens = from_files.tokens;
         let root_ca = root_ca(settings, &pki)?;
         let tracing = settings.tracing.as_ref();
         let spans = tracing.map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
-        let store = open_store(&settings.store, &settings.data_dir).await?;
+        let store = store::open(&settings.store, &settings.data_dir, &mut from_files.followed).await?;
         let membership = membership(settings, &clock).await?;
         let system = ActorSystem::builder()
             .clock(clock.clone())
@@ -316,31 +316,6 @@ fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim();
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-async fn open_store(store: &StoreSettings, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
-    match &store.kind {
-        StoreKind::Embedded { fsync } => {
-            let options = EmbeddedOptions {
-                fsync: *fsync,
-                ..EmbeddedOptions::default()
-            };
-            Ok(Arc::new(EmbeddedStore::open(&data_dir.join("store"), options)?))
-        }
-        StoreKind::Etcd {
-            servers,
-            ca_file,
-            client,
-        } => {
-            let mut options = EtcdOptions::new(servers);
-            options.ca_pem = ca_file.as_deref().map(read_file).transpose()?;
-            if let Some(client) = client {
-                options.cert_pem = Some(read_file(&client.certificate)?);
-                options.key_pem = Some(read_file(&client.key)?);
-            }
-            Ok(Arc::new(EtcdStore::connect(options).await?))
-        }
-    }
 }
 
 /// One thread for turns per two CPUs: the others serve connections.

@@ -93,6 +93,9 @@ pub(crate) enum BuildError {
     /// The certificate for aggregated API servers cannot be used.
     #[error("--proxy-client-cert-file and --proxy-client-key-file cannot be used")]
     ProxyClient(#[source] trireme_http::client::TlsOptionsError),
+    /// The certificates for etcd cannot be used.
+    #[error("--etcd-cafile, --etcd-certfile or --etcd-keyfile cannot be used")]
+    EtcdClient(#[source] trireme_http::client::TlsOptionsError),
     /// The certificates for kubelets cannot be used.
     #[error("--kubelet-certificate-authority, --kubelet-client-certificate or --kubelet-client-key cannot be used")]
     KubeletTls(#[source] trireme_http::client::TlsOptionsError),

@@ -35,6 +35,7 @@ mod resources;
 mod settings;
 mod spans;
 mod startup_files;
+mod store;
 mod store_size;
 mod telemetry;
 mod tokens;

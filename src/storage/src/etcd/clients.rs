@@ -3,11 +3,11 @@
 //! A client's connection is served by tasks of the event loop that it was made on. Were it shared, every request from
 //! another loop would wake that loop's thread, and its answer would wake the thread that waits: with a dozen requests
 //! under way that is more work than the request itself. So each loop that asks has connections of its own, which are
-//! made when it first asks.
+//! made when it first asks, and made anew when the certificates have changed. What runs over the former ones goes on there.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use etcd_client::{Client, ConnectOptions};
@@ -19,9 +19,14 @@ use crate::StorageError;
 /// The client of each member, in the order of the endpoints.
 pub(super) type Members = Arc<[Client]>;
 
-pub(super) struct Clients {
-    endpoints: Vec<(String, ConnectOptions)>,
-    by_loop: RwLock<HashMap<Id, Members>>,
+/// The options of the connections to each member.
+type EndpointOptions = Arc<[(String, ConnectOptions)]>;
+
+pub(super) struct Clients(RwLock<ClientsByLoop>);
+
+struct ClientsByLoop {
+    endpoints: EndpointOptions,
+    by_loop: HashMap<Id, Members>,
 }
 
 impl Clients {
@@ -30,43 +35,64 @@ impl Clients {
         if options.endpoints.is_empty() {
             return Err(StorageError::Failed("no etcd endpoints are given".to_owned()));
         }
-        let mut endpoints = Vec::new();
-        for endpoint in &options.endpoints {
-            endpoints.push((endpoint.clone(), options.connect_options(endpoint)?));
-        }
-        let clients = Self {
-            endpoints,
-            by_loop: RwLock::default(),
-        };
+        let clients = Self(RwLock::new(ClientsByLoop {
+            endpoints: endpoint_options(options)?,
+            by_loop: HashMap::new(),
+        }));
         clients.here().await?;
         Ok(clients)
     }
 
+    /// Has all connections made anew, by options with the same endpoints.
+    pub(super) fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+        let endpoints = endpoint_options(options)?;
+        let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if endpoints.len() != clients.endpoints.len() {
+            return Err(StorageError::Failed("the etcd endpoints must stay the same".to_owned()));
+        }
+        clients.endpoints = endpoints;
+        clients.by_loop.clear();
+        Ok(())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, ClientsByLoop> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The number of members.
     pub(super) fn len(&self) -> usize {
-        self.endpoints.len()
+        self.read().endpoints.len()
     }
 
     /// The clients of the event loop that this is called on. Never waits for a member.
     pub(super) async fn here(&self) -> Result<Members, StorageError> {
         let here = Handle::current().id();
-        let known = self
-            .by_loop
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&here)
-            .cloned();
+        let (known, endpoints) = {
+            let clients = self.read();
+            (clients.by_loop.get(&here).cloned(), Arc::clone(&clients.endpoints))
+        };
         if let Some(known) = known {
             return Ok(known);
         }
-        let mut made = Vec::with_capacity(self.endpoints.len());
-        for (endpoint, options) in &self.endpoints {
+        let mut made = Vec::with_capacity(endpoints.len());
+        for (endpoint, options) in &*endpoints {
             let wrong = |error| StorageError::Failed(format!("etcd endpoint {endpoint:?}: {error}"));
             let client = Client::connect([endpoint], Some(options.clone())).await;
             made.push(client.map_err(wrong)?);
         }
-        let mut by_loop = self.by_loop.write().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&clients.endpoints, &endpoints) {
+            // Renewed meanwhile: these are for this once.
+            return Ok(made.into());
+        }
         // Two that asked at once have the same.
-        Ok(by_loop.entry(here).or_insert_with(|| made.into()).clone())
+        Ok(clients.by_loop.entry(here).or_insert_with(|| made.into()).clone())
     }
+}
+
+fn endpoint_options(options: &EtcdOptions) -> Result<EndpointOptions, StorageError> {
+    let endpoints = options.endpoints.iter();
+    endpoints
+        .map(|endpoint| Ok((endpoint.clone(), options.connect_options(endpoint)?)))
+        .collect()
 }

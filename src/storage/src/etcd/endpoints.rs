@@ -119,6 +119,11 @@ impl Endpoints {
         })
     }
 
+    /// Has all connections made anew, by options with the same endpoints.
+    pub(super) fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+        self.clients.renew(options)
+    }
+
     /// The clients of the members for the event loop that asks.
     pub(super) async fn members(&self) -> Result<Members, StorageError> {
         self.clients.here().await

@@ -76,6 +76,15 @@ impl EtcdStore {
         })
     }
 
+    /// Uses other certificates, of options with the same endpoints. Connections are made anew; watches go on over theirs
+    /// until these break.
+    ///
+    /// # Errors
+    /// If the options cannot work. Then nothing changes.
+    pub fn renew_certificates(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+        self.endpoints.renew(options)
+    }
+
     /// Finds out what etcd's own errors leave out.
     async fn explain(&self, failure: EtcdFailure, writes: bool) -> StorageError {
         match failure {
