@@ -152,12 +152,12 @@ fn issuers(
         JwtTokens::new(configuration, &providers, audiences.clone()).map_err(BuildError::Authentication)
     };
     let current: Current<JwtTokens> = Arc::new(ArcSwap::from_pointee(make(&jwt.configuration)?));
-    let Some(path) = jwt.file.clone() else {
+    let Some(file) = jwt.file.clone() else {
         return Ok(Issuers(current));
     };
     let (jwt, replaced) = (jwt.clone(), Arc::clone(&current));
     let controller = ConfigController::new("apiserver_authentication_config_controller", identity);
-    files.follow_configuration("authentication-config", path, controller, move |content| {
+    files.follow_configuration("authentication-config", file, controller, move |content| {
         let read = AuthenticationConfiguration::parse(content, &jwt.service_account_issuers);
         let read = read.map_err(BuildError::Authentication)?;
         if read.anonymous() != jwt.configuration.anonymous() {
@@ -165,7 +165,7 @@ fn issuers(
         }
         replaced.store(Arc::new(make(&read)?));
         Ok(())
-    })?;
+    });
     Ok(Issuers(current))
 }
 

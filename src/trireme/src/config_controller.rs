@@ -1,13 +1,31 @@
-//! The metrics of a structured configuration that is read again, by kube-apiserver's names
+//! Structured configurations that are read again: which content is in use, and the metrics by kube-apiserver's names
 //! (`apiserver_authorization_config_controller_automatic_reloads_total` and its like).
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
 use metrics::{counter, gauge};
 use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
+
+/// The file of a structured configuration as it was read when it came into use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfigurationFile {
+    /// The file. It may have changed since.
+    pub(crate) path: PathBuf,
+    /// The hash of the content that is in use.
+    pub(crate) hash: String,
+}
+
+impl ConfigurationFile {
+    /// The file that had this content.
+    pub(crate) fn new(path: PathBuf, content: &[u8]) -> Self {
+        let hash = hash(content);
+        Self { path, hash }
+    }
+}
 
 /// Counts reloads of one configuration.
 pub(crate) struct ConfigController {
@@ -28,18 +46,17 @@ impl ConfigController {
         }
     }
 
-    /// Reports which configuration is in use.
-    pub(crate) fn apply(&self, content: &[u8]) {
+    /// Reports the hash of the configuration that is in use.
+    pub(crate) fn apply(&self, new: &str) {
         let info = |hash: String| {
             let name = format!("{}_last_config_info", self.subsystem);
             gauge!(name, "apiserver_id_hash" => self.server.clone(), "hash" => hash)
         };
-        let new = hash(content);
         let mut applied = self.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(old) = applied.replace(new.clone()) {
+        if let Some(old) = applied.replace(new.to_owned()) {
             info(old).set(0);
         }
-        info(new).set(1);
+        info(new.to_owned()).set(1);
     }
 
     /// Counts a reload.
@@ -52,7 +69,8 @@ impl ConfigController {
     }
 }
 
-fn hash(content: &[u8]) -> String {
+/// `sha256:…`: identifies a content without keeping it, as it may be secret.
+pub(crate) fn hash(content: &[u8]) -> String {
     let mut text = "sha256:".to_owned();
     for byte in Sha256::digest(content) {
         let _ = write!(text, "{byte:02x}");

@@ -13,7 +13,7 @@ use trireme_storage::encryption::{
 use zeroize::Zeroizing;
 
 use crate::build_error::{BuildError, read_file};
-use crate::config_controller::ConfigController;
+use crate::config_controller::{ConfigController, ConfigurationFile};
 use crate::reload::Reloader;
 use crate::settings::{Encryption, Settings};
 
@@ -71,10 +71,11 @@ impl EncryptionAtRest {
         let plugins = (encryption.reload || providers.have_plugins()).then_some(encryption.reload);
         let current = CurrentProviders::new(providers, readable);
         let controller = ConfigController::new(CONTROLLER, identity);
+        let in_use = ConfigurationFile::new(encryption.file.clone(), &content);
         if encryption.reload {
-            follow(factory, &current, controller)?;
+            follow(factory, &current, in_use, controller);
         } else {
-            controller.apply(&content);
+            controller.apply(&in_use.hash);
         }
         let resources = KeyResources::new(&settings.store.prefix, storage_prefixes());
         Ok(Self {
@@ -101,13 +102,13 @@ fn storage_prefixes() -> impl Iterator<Item = (String, ResourceName)> {
 fn follow(
     factory: ProvidersFactory,
     current: &Arc<CurrentProviders>,
+    in_use: ConfigurationFile,
     controller: ConfigController,
-) -> Result<(), BuildError> {
+) {
     let mut reloader = Reloader::default();
     let system = factory.system.clone();
-    let file = factory.encryption.file.clone();
     let current = Arc::clone(current);
-    reloader.follow_configuration(NAME, file, controller, move |content| {
+    reloader.follow_configuration(NAME, in_use, controller, move |content| {
         let providers = factory.make(content)?;
         let clock = factory.system.clock();
         // Files are looked at on a thread that may block.
@@ -115,9 +116,8 @@ fn follow(
         factory.start(&providers);
         current.replace(providers);
         Ok(())
-    })?;
+    });
     reloader.start(&system);
-    Ok(())
 }
 
 /// Looks at the plugins until all are well, for as long as kube-apiserver does.

@@ -201,7 +201,7 @@ pub(crate) async fn start(
         keys.files
             .follow_configuration("authorization-config", file.clone(), controller, move |content| {
                 authorization.reload(content).map_err(BuildError::Authorization)
-            })?;
+            });
     }
     keys.files.start(system);
     Ok(Edge::build(config, rooms)?)

@@ -7,9 +7,7 @@
 //!
 //! Promise: [`Current`] is never worse than it was. Keys and tokens are not kept beside what is made of them.
 
-use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
-use std::hash::{Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +16,7 @@ use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, Clock};
 
 use crate::build_error::{BuildError, read_file};
-use crate::config_controller::ConfigController;
+use crate::config_controller::{ConfigController, ConfigurationFile, hash};
 
 /// Between two looks. A change is in use after twice as long at most: what is revoked is so within a second.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -37,10 +35,10 @@ struct Source {
     /// The name of the files, for the log and for metrics.
     what: &'static str,
     files: Vec<PathBuf>,
-    /// The content that is in use, or that was found to be of no use.
-    judged: u64,
-    /// Another content that the last look found.
-    unsettled: Option<u64>,
+    /// The hash of the content that is in use, or that was found to be of no use; `None` if it could not be read.
+    judged: Option<String>,
+    /// That of another content that the last look found.
+    unsettled: Option<Option<String>>,
     replace: Box<ReplaceContents>,
     /// Counts reloads by kube-apiserver's names as well.
     controller: Option<ConfigController>,
@@ -65,7 +63,7 @@ impl Reloader {
         let replaced = Arc::clone(&current);
         self.0.push(Source {
             what,
-            judged: fingerprint(Some(&contents)),
+            judged: Some(contents_hash(&contents)),
             unsettled: None,
             files,
             replace: Box::new(move |contents| {
@@ -77,25 +75,24 @@ impl Reloader {
         Ok(current)
     }
 
-    /// Hands the content of a structured configuration on whenever it changes. The one that is there now is in use already.
+    /// Hands the content of a structured configuration on whenever it is another than the one in use, also if it has changed
+    /// since that was read.
     pub(crate) fn follow_configuration(
         &mut self,
         what: &'static str,
-        file: PathBuf,
+        in_use: ConfigurationFile,
         controller: ConfigController,
         replace: impl Fn(&[u8]) -> Result<(), BuildError> + Send + 'static,
-    ) -> Result<(), BuildError> {
-        let contents = read(std::slice::from_ref(&file))?;
-        controller.apply(contents.concat().as_slice());
+    ) {
+        controller.apply(&in_use.hash);
         self.0.push(Source {
             what,
-            judged: fingerprint(Some(&contents)),
+            judged: Some(in_use.hash),
             unsettled: None,
-            files: vec![file],
+            files: vec![in_use.path],
             replace: Box::new(move |contents| contents.iter().try_for_each(|content| replace(content))),
             controller: Some(controller),
         });
-        Ok(())
     }
 
     /// Goes on looking, until the system ends.
@@ -137,19 +134,20 @@ impl Source {
     /// Reads the files; says what came of it if there was anything new to be judged.
     fn look(&mut self) -> Option<Result<(), BuildError>> {
         let contents = read(&self.files);
-        let seen = fingerprint(contents.as_ref().ok());
+        let seen = contents.as_ref().ok().map(|contents| contents_hash(contents));
         if seen == self.judged {
             self.unsettled = None;
             return None;
         }
-        if self.unsettled.replace(seen) != Some(seen) {
+        if self.unsettled.as_ref() != Some(&seen) {
+            self.unsettled = Some(seen);
             return None;
         }
         self.unsettled = None;
         let result = contents.and_then(|contents| {
             (self.replace)(&contents)?;
             if let Some(controller) = &self.controller {
-                controller.apply(contents.concat().as_slice());
+                controller.apply(seen.as_deref().unwrap_or_default());
             }
             Ok(())
         });
@@ -165,11 +163,9 @@ fn read(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, BuildError> {
     files.iter().map(|file| read_file(file)).collect()
 }
 
-/// Identifies contents without keeping them: some are secret.
-fn fingerprint(contents: Option<&Vec<Vec<u8>>>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    contents.hash(&mut hasher);
-    hasher.finish()
+/// The hashes of some files, one after the other.
+fn contents_hash(contents: &[Vec<u8>]) -> String {
+    contents.iter().map(|content| hash(content)).collect()
 }
 
 /// Logs and counts what came of a change; gives the word for it.
@@ -248,5 +244,24 @@ mod tests {
         fs::write(&one, "1").expect("written");
         let looks: Vec<Option<bool>> = (0..3).map(|_| look(&mut reloader)).collect();
         assert_eq!(looks, [None, Some(true), None], "it is as it was again");
+    }
+
+    #[test]
+    fn a_configuration_that_changed_while_the_server_started_is_used() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("configuration");
+        fs::write(&path, "2").expect("written");
+        let in_use = Arc::new(ArcSwap::from_pointee("1".to_owned()));
+        let replaced = Arc::clone(&in_use);
+        let mut reloader = Reloader::default();
+        let controller = ConfigController::new("apiserver_test_config_controller", "server");
+        let file = ConfigurationFile::new(path.clone(), b"1");
+        reloader.follow_configuration("configuration", file, controller, move |content| {
+            replaced.store(Arc::new(String::from_utf8_lossy(content).into_owned()));
+            Ok(())
+        });
+        let looks: Vec<Option<bool>> = (0..3).map(|_| look(&mut reloader)).collect();
+        assert_eq!(looks, [None, Some(true), None]);
+        assert_eq!(**in_use.load(), "2");
     }
 }

@@ -1,11 +1,12 @@
 //! `--authorization-…`
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use trireme_auth::{AbacPolicies, AccessReviewVersion, AuthorizerType};
 
 use super::{DURATION, FILE, SettingsReader, readable};
+use crate::config_controller::ConfigurationFile;
 use crate::settings::AuthorizationSettings;
 use crate::settings::authorization::{self, AuthorizerSettings, WebhookFlags};
 use crate::settings::errors::SettingError;
@@ -25,10 +26,9 @@ const EXCLUSIVE: [&str; 5] = [MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TT
 impl SettingsReader {
     pub(super) fn authorization(&mut self) -> AuthorizationSettings {
         let abac = self.abac();
-        let file = self.optional(CONFIG, FILE, readable);
-        let authorizers = match &file {
-            Some(file) => self.authorizers_of_file(file),
-            None => self.authorizers_of_flags(),
+        let (authorizers, file) = match self.optional(CONFIG, FILE, readable) {
+            Some(path) => self.authorizers_of_file(path),
+            None => (self.authorizers_of_flags(), None),
         };
         let has_abac = authorizers.iter().any(|it| it.kind == AuthorizerType::Abac);
         if has_abac && abac.is_none() && self.layers.given(POLICY_FILE).is_none() {
@@ -48,17 +48,20 @@ impl SettingsReader {
         }
     }
 
-    fn authorizers_of_file(&mut self, file: &Path) -> Vec<AuthorizerSettings> {
+    fn authorizers_of_file(&mut self, path: PathBuf) -> (Vec<AuthorizerSettings>, Option<ConfigurationFile>) {
         if EXCLUSIVE.iter().any(|name| self.layers.is_said(name)) {
             let why = "--authorization-config can not be specified when --authorization-mode or \
                 --authorization-webhook-* flags are defined";
             self.refuse_if_given(CONFIG, why);
         }
-        let bytes = std::fs::read(file).map_err(|error| error.to_string());
-        let read = bytes.and_then(|bytes| authorization::of_configuration(&bytes));
+        let bytes = std::fs::read(&path).map_err(|error| error.to_string());
+        let read = bytes.and_then(|bytes| {
+            let authorizers = authorization::of_configuration(&bytes)?;
+            Ok((authorizers, Some(ConfigurationFile::new(path, &bytes))))
+        });
         read.unwrap_or_else(|why| {
             self.refuse_if_given(CONFIG, &why);
-            Vec::new()
+            Default::default()
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
 
 use super::{ISSUERS, SettingsReader, files, issuers};
+use crate::config_controller::ConfigurationFile;
 use crate::settings::JwtSettings;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
@@ -40,8 +41,8 @@ impl SettingsReader {
                 return None;
             }
             (Some(given), None) => {
-                let file = PathBuf::from(&given.text);
-                (self.configuration_file(given, &service_account_issuers)?, Some(file))
+                let (configuration, file) = self.configuration_file(given, &service_account_issuers)?;
+                (configuration, Some(file))
             }
             (None, Some(given)) => (self.oidc_flags(given, &service_account_issuers)?, None),
         };
@@ -67,10 +68,17 @@ impl SettingsReader {
         }
     }
 
-    fn configuration_file(&mut self, given: Given, issuers: &[String]) -> Option<AuthenticationConfiguration> {
+    fn configuration_file(
+        &mut self,
+        given: Given,
+        issuers: &[String],
+    ) -> Option<(AuthenticationConfiguration, ConfigurationFile)> {
         let read = std::fs::read(&given.text).map_err(|error| error.to_string());
-        let parsed =
-            read.and_then(|data| AuthenticationConfiguration::parse(&data, issuers).map_err(|error| error.to_string()));
+        let parsed = read.and_then(|data| {
+            let configuration = AuthenticationConfiguration::parse(&data, issuers);
+            let configuration = configuration.map_err(|error| error.to_string())?;
+            Ok((configuration, ConfigurationFile::new(PathBuf::from(&given.text), &data)))
+        });
         parsed.map_err(|why| self.refuse(given, why)).ok()
     }
 

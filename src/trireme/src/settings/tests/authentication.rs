@@ -71,7 +71,8 @@ fn issuers_are_those_of_a_file_or_of_flags() {
     write("anonymous: {enabled: true, conditions: [{path: /livez}]}\n");
     let settings = serve(&line, &[]);
     assert!(settings.anonymous_auth.admits("/livez") && !settings.anonymous_auth.admits("/api"));
-    assert_eq!(settings.jwt.and_then(|jwt| jwt.file), Some(file.clone()));
+    let in_use = settings.jwt.and_then(|jwt| jwt.file);
+    assert_eq!(in_use.map(|in_use| in_use.path), Some(file.clone()));
     let oidc = "trireme serve --oidc-issuer-url=https://a --oidc-client-id=x --oidc-required-claim=a=b --oidc-required-claim=c=d";
     assert!(serve(oidc, &[]).jwt.is_some_and(|jwt| jwt.file.is_none()));
     assert!(serve("trireme serve", &[]).jwt.is_none());
