@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::{ApiError, GroupVersion};
+use trireme_machinery::{ApiError, GroupVersion, json};
 
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
@@ -171,6 +171,8 @@ pub(crate) async fn read_back(
     if let Some(converted) = as_stored(info, version, object).await? {
         *object = converted;
     }
+    let decoded = json::decode(&json::encode(object));
+    *object = decoded.map_err(ApiError::internal)?.value;
     if let Some(schema) = &stored.schema {
         schema.restore(object);
     }

@@ -104,7 +104,7 @@ fn a_dry_run_answers_what_would_be_read() {
         let (bench, _) = Bench::start_with(&kit, custom_things()).await;
         let status = json!({"phase": "Waiting"});
         let old = |name: &str| {
-            let mut object = thing(name, json!({}), json!({"old": 1}));
+            let mut object = thing(name, json!({}), json!({"old": 1, "share": 150.0}));
             object["apiVersion"] = "example.com/v1beta1".into();
             object
         };
@@ -124,5 +124,6 @@ fn a_dry_run_answers_what_would_be_read() {
         let changed = answered(&bench.registry.update(request).await.expect("it is sound"));
         assert_eq!((&changed["status"], changed.get("old")), (&status, None));
         assert_eq!(changed["apiVersion"], "example.com/v1beta1");
+        assert_eq!(changed["share"], json!(150), "numbers are those that are stored");
     });
 }
