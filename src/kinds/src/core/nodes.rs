@@ -169,7 +169,7 @@ fn node_columns() -> Vec<Column> {
             "Kernel-Version",
             "string",
             documented(INFO, "kernelVersion"),
-            |node| or_unknown(&kernel(node)),
+            |node| kernel(node).into(),
         )),
         wide(column(
             "Container-Runtime",
@@ -189,9 +189,11 @@ fn or_unknown(text: &str) -> Value {
 }
 
 fn kernel(node: &Value) -> String {
-    match (info_of(node, "kernelVersion"), info_of(node, "architecture")) {
-        (version, "") | (version @ "", _) => version.to_owned(),
-        (version, architecture) => format!("{version} ({architecture})"),
+    let version = Some(info_of(node, "kernelVersion")).filter(|version| !version.is_empty());
+    let version = version.unwrap_or("<unknown>");
+    match info_of(node, "architecture") {
+        "" => version.to_owned(),
+        architecture => format!("{version} ({architecture})"),
     }
 }
 

@@ -143,6 +143,9 @@ fn cells_and_selectors() {
     assert_eq!(roles(&node), "edge,extra");
     assert_eq!(readiness(&node), "NotReady,SchedulingDisabled");
     assert_eq!(kernel(&node), "6.1.0 (arm64)");
+    let without_version = json!({"status": {"nodeInfo": {"architecture": "arm64"}}});
+    assert_eq!(kernel(&without_version), "<unknown> (arm64)");
+    assert_eq!(kernel(&json!({})), "<unknown>");
     assert_eq!(readiness(&json!({})), "Unknown");
     let kind = kind(Features::default());
     let field = kind.selectable.first().expect("one field");
