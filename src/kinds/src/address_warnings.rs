@@ -3,7 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde_json::Value;
 use trireme_machinery::{go_text::quote, names};
+
+use crate::values::{items, text};
 
 /// The bits of an IPv6 address before the IPv4 address that is mapped into it.
 const MAPPED_BITS: u8 = 96;
@@ -84,6 +87,17 @@ fn off_form(path: &str, what: &str, given: &str, usual: &str) -> String {
         quote(given),
         quote(usual)
     )
+}
+
+/// Warns of the addresses in the status of a service or an ingress.
+pub(crate) fn of_status(object: &Value) -> Vec<String> {
+    let points = object
+        .pointer("/status/loadBalancer")
+        .map_or(&[][..], |balancer| items(balancer, "ingress"));
+    let points = points.iter().map(|point| text(point, "ip")).enumerate();
+    points
+        .filter_map(|(index, ip)| of_address(&format!("status.loadBalancer.ingress[{index}]"), ip))
+        .collect()
 }
 
 #[cfg(test)]

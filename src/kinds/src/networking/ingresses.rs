@@ -12,6 +12,7 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::ingressclasses::validate_ingress_typed_local_object_reference;
 use crate::{
+    address_warnings,
     checks::{legacy_ip, number, push_invalid, push_invalid_number, require, validate_class_name},
     columns::{self, column, described, or_none},
     kind::Kind,
@@ -225,6 +226,10 @@ impl Strategy for Ingresses {
         let warning =
             format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
         is_annotated.then_some(warning).into_iter().collect()
+    }
+
+    fn status_warnings(&self, new: &Value) -> Vec<String> {
+        address_warnings::of_status(new)
     }
 
     fn has_generation(&self) -> bool {

@@ -33,6 +33,7 @@ use trireme_registry::{
 };
 
 use crate::{
+    address_warnings,
     checks::validate_builtin_metadata,
     kind::Kind,
     settings::KindSettings,
@@ -165,7 +166,7 @@ impl Strategy for Services {
     }
 
     fn status_warnings(&self, new: &Value) -> Vec<String> {
-        warnings::of_status(new)
+        address_warnings::of_status(new)
     }
 
     fn returns_deleted_object(&self) -> bool {

@@ -417,7 +417,7 @@ fn clients_are_warned() {
     let mut balanced = close;
     balanced["status"] = json!({"loadBalancer": {"ingress": [{"hostname": "h"}, {"ip": "FD00::1"}]}});
     assert_eq!(
-        warnings::of_status(&balanced),
+        crate::address_warnings::of_status(&balanced),
         [
             "status.loadBalancer.ingress[1]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"
         ]

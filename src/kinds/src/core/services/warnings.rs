@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::fields::{NONE, cluster_ips, is_external_name, is_headless, spec, texts};
 use crate::{
     address_warnings::{of_address, of_range},
-    values::{items, text, text_at},
+    values::{text, text_at},
 };
 
 /// All warnings of a service.
@@ -65,15 +65,4 @@ pub(super) fn of(object: &Value) -> Vec<String> {
         warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
     }
     warnings
-}
-
-/// All warnings of a service's status.
-pub(super) fn of_status(object: &Value) -> Vec<String> {
-    let points = object
-        .pointer("/status/loadBalancer")
-        .map_or(&[][..], |balancer| items(balancer, "ingress"));
-    let points = points.iter().map(|point| text(point, "ip")).enumerate();
-    points
-        .filter_map(|(index, ip)| of_address(&format!("status.loadBalancer.ingress[{index}]"), ip))
-        .collect()
 }

@@ -118,3 +118,16 @@ fn what_an_old_ingress_breaks_its_changes_may_break() {
         assert_eq!(trial().update(&old, body.clone()).is_ok(), may_stay, "{body}");
     }
 }
+
+#[test]
+fn addresses_of_a_status_that_are_written_oddly_are_warned_of() {
+    let points = json!([{ "hostname": "h" }, { "ip": "001.002.003.004" }]);
+    let ingress = json!({ "status": { "loadBalancer": { "ingress": points } } });
+    let ingresses = Ingresses {
+        features: Features::default(),
+    };
+    assert_eq!(
+        ingresses.status_warnings(&ingress),
+        [r#"status.loadBalancer.ingress[1]: non-standard IP address "001.002.003.004" is invalid: use "1.2.3.4""#]
+    );
+}
