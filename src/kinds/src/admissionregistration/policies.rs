@@ -129,6 +129,10 @@ impl Strategy for Policies {
         name_warnings(new)
     }
 
+    fn status_warnings(&self, new: &Value) -> Vec<String> {
+        name_warnings(new)
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
@@ -450,5 +454,13 @@ mod tests {
         let old = trial.decode(body("params.a == 1", "true"));
         assert!(trial.update(&old, body("params.a == 1", "false")).is_ok());
         assert!(trial.update(&old, body("params.a == 2", "false")).is_err());
+    }
+
+    #[test]
+    fn a_reserved_name_is_warned_of_at_the_status_too() {
+        let policies = Policies { mutating: false };
+        let policy = json!({ "metadata": { "name": "a.static.k8s.io" } });
+        assert_eq!(policies.status_warnings(&policy).len(), 1);
+        assert_eq!(policies.status_warnings(&policy), policies.warnings(&policy, None));
     }
 }
