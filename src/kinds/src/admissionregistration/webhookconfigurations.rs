@@ -82,7 +82,7 @@ impl Strategy for Webhooks {
     }
 }
 
-/// What webhooks must be like. A configuration that an older version stored stays changeable: what the old one does not
+/// The requirements on webhooks. A configuration that an older version stored stays changeable: what the old one does not
 /// fulfill is not asked of the new one.
 #[derive(Clone, Copy)]
 struct Requirements {
@@ -190,24 +190,12 @@ impl Webhooks {
                 validate_supported(webhook, path, field, &supported, errors);
             }
         }
-        match text(webhook, "sideEffects") {
-            "" => errors.push(Error::required(
-                &path.child("sideEffects"),
-                &format!("must specify one of {}", requirements.side_effects.join(", ")),
-            )),
-            _ => validate_supported(webhook, path, "sideEffects", requirements.side_effects, errors),
-        }
+        validate_side_effects(webhook, requirements.side_effects, path, errors);
         if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.push(Error::invalid(&path.child("timeoutSeconds"), &seconds.into(), detail));
         }
-        for field in SELECTORS {
-            let fields = webhook.get(field).and_then(Value::as_object).into_iter();
-            errors
-                .extend(fields.flat_map(|fields| {
-                    validate_label_selector(fields, !requirements.label_values, &path.child(field))
-                }));
-        }
+        validate_selectors(webhook, !requirements.label_values, path, errors);
         if self.mutating && webhook.get("reinvocationPolicy").is_some() {
             validate_supported(webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"], errors);
         }
@@ -219,6 +207,23 @@ impl Webhooks {
         if requirements.conditions {
             validate_match_conditions(webhook, path, &ExpressionScope::default().of_conditions(), errors);
         }
+    }
+}
+
+fn validate_side_effects(webhook: &Value, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    match text(webhook, "sideEffects") {
+        "" => errors.push(Error::required(
+            &path.child("sideEffects"),
+            &format!("must specify one of {}", supported.join(", ")),
+        )),
+        _ => validate_supported(webhook, path, "sideEffects", supported, errors),
+    }
+}
+
+fn validate_selectors(webhook: &Value, any_value: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in SELECTORS {
+        let fields = webhook.get(field).and_then(Value::as_object).into_iter();
+        errors.extend(fields.flat_map(|fields| validate_label_selector(fields, any_value, &path.child(field))));
     }
 }
 

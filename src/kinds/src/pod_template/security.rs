@@ -33,7 +33,7 @@ pub(crate) struct Capabilities {
     pub(crate) allow_privileged: bool,
     /// The features that pods may use.
     pub(crate) features: Features,
-    /// What the old object of a change has that a new one could not have.
+    /// The errors of the old object of a change, which the new one may keep.
     pub(crate) tolerated: Tolerated,
 }
 
