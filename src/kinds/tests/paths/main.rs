@@ -49,7 +49,7 @@ const ALSO_READ: &[(&str, &[&str])] = &[
 const NO_FIELDS: &[(&str, &[&str], &str)] = &[
     (
         "autoscaling/horizontalpodautoscalers/v1.rs",
-        &["metricName", "metricSelector"],
+        &["metricName"],
         "the annotation is of a version that is served no longer",
     ),
     ("core/limitranges.rs", &["storage"], "the name of a resource"),
