@@ -1,21 +1,17 @@
 //! The redb file: opening, identity, and transactions that are durable when they return.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::LogId;
-use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadableDatabase as _, StorageBackend, TableDefinition, WriteTransaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{StoreError, check};
+use super::{StoreError, check, creation};
 use crate::core::{Incarnation, ReplicaId};
 
-/// The name of the file in the Raft directory.
-const FILE_NAME: &str = "raft.redb";
 /// The layout of the tables. A file with another number is refused.
 const FORMAT: u32 = 1;
 
@@ -80,19 +76,8 @@ pub(crate) struct RaftFile {
 impl RaftFile {
     /// Opens or makes the file in `dir`. redb's lock keeps other processes out.
     pub(crate) fn open(dir: &Path) -> Result<(Self, StoreIdentity), StoreError> {
-        let io = |path: &Path, error: &io::Error| StoreError::Io {
-            path: path.display().to_string(),
-            why: error.to_string(),
-        };
-        std::fs::create_dir_all(dir).map_err(|error| io(dir, &error))?;
-        let path = dir.join(FILE_NAME);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(&path).map_err(|error| io(&path, &error))?;
-        // A new file's name must be as durable as its content.
-        let parent = File::open(dir).and_then(|dir| dir.sync_all());
-        parent.map_err(|error| io(dir, &error))?;
-        let backend = FileBackend::new(file).map_err(|error| open_error(&path, error))?;
+        let path = creation::prepare(dir)?;
+        let backend = creation::backend(&path)?;
         Self::open_on(backend, &path, Work::Pool, ReplicaId(rand::random()))
     }
 
@@ -233,7 +218,7 @@ pub(super) fn look_up<T: DeserializeOwned>(
     Ok(value.transpose()?)
 }
 
-fn open_error(path: &Path, error: DatabaseError) -> StoreError {
+pub(super) fn open_error(path: &Path, error: DatabaseError) -> StoreError {
     let path: PathBuf = path.into();
     let path = path.display().to_string();
     match error {

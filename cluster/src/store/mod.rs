@@ -9,6 +9,7 @@
 //! ```
 
 mod check;
+mod creation;
 mod file;
 mod log;
 mod machine;
