@@ -6,6 +6,7 @@ use aws_lc_rs::digest;
 use prost::Message as _;
 
 use super::{
+    annotations::validate_annotations,
     api::{DecryptRequest, EncryptResponse, EncryptedObject},
     dek::DekSourceType,
 };
@@ -13,7 +14,6 @@ use crate::encryption::transform::EncryptionError;
 
 const KEY_ID_BYTES: usize = 1024;
 const DEK_SOURCE_BYTES: usize = 1024;
-const ANNOTATIONS_BYTES: usize = 32 * 1024;
 
 /// Identifies a [`DekSource`].
 pub(super) type CacheKey = [u8; 32];
@@ -151,42 +151,4 @@ pub(super) fn validate_key_id(key_id: &str) -> Result<(), KeyIdError> {
         length if length > KEY_ID_BYTES => Err(KeyIdError::TooLong(length)),
         _ => Ok(()),
     }
-}
-
-fn validate_annotations(annotations: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
-    let mut errors: Vec<String> = annotations
-        .keys()
-        .filter(|name| !is_fully_qualified(name))
-        .map(|name| {
-            format!(
-                "annotations: Invalid value: {name:?}: should be a domain with at least two segments separated by dots"
-            )
-        })
-        .collect();
-    let bytes = annotations.iter().fold(0_usize, |sum, (name, value)| {
-        sum.saturating_add(name.len()).saturating_add(value.len())
-    });
-    if bytes > ANNOTATIONS_BYTES {
-        errors.push(format!(
-            "total size of annotations is {bytes}, which exceeds the max size of {ANNOTATIONS_BYTES}"
-        ));
-    }
-    match errors.len() {
-        0 => Ok(()),
-        1 => Err(errors.concat()),
-        _ => Err(format!("[{}]", errors.join(", "))),
-    }
-}
-
-/// `IsFullyQualifiedDomainName`
-fn is_fully_qualified(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let is_label = |label: &str| {
-        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        (1..=63).contains(&label.len())
-            && label.bytes().all(is_inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.contains('.') && name.split('.').all(is_label)
 }

@@ -15,6 +15,7 @@
 //!
 //! The probing is a future that the caller runs ([`KmsProbe`]): this room starts no tasks of its own.
 
+mod annotations;
 mod api;
 mod cache;
 mod dek;
