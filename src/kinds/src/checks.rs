@@ -106,9 +106,27 @@ pub(crate) fn validate_immutable_texts(new: &Value, old: &Value, paths: &[&str],
 
 /// A label selector, if there is one.
 pub(crate) fn validate_optional_label_selector(selector: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_tolerated_label_selector(selector, false, path, errors);
+}
+
+/// A label selector, if there is one; `tolerate_values` lets pass values that no label can have
+/// (`AllowInvalidLabelValueInSelector`).
+pub(crate) fn validate_tolerated_label_selector(
+    selector: Option<&Value>,
+    tolerate_values: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if let Some(fields) = selector.and_then(Value::as_object) {
-        errors.extend(validate_label_selector(fields, false, path));
+        errors.extend(validate_label_selector(fields, tolerate_values, path));
     }
+}
+
+/// Reports whether a stored selector has errors, so that the new object's may have values that no label can have.
+pub(crate) fn is_invalid_label_selector(selector: Option<&Value>) -> bool {
+    let mut errors = ErrorList::new();
+    validate_optional_label_selector(selector, &Path::root(), &mut errors);
+    !errors.is_empty()
 }
 
 /// A number that may not be negative, if it is there (`ValidateNonnegativeField`).

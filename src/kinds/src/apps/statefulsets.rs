@@ -17,7 +17,7 @@ use crate::{
     kind::Kind,
     pod_template::{self, Capabilities, drop_disabled_at},
     values::{integer_at, items, keep_field, remove, set_default, struct_mut, text, text_at},
-    volumes::claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
+    volumes::claim_spec::{ClaimOptions, claim_spec_warnings, validate_persistent_volume_claim_spec},
     workload::{
         container_columns, default_template, int_or_percent, is_not_more_than_100_percent, ready_column,
         template_warnings, validate_collision_count, validate_counter_bounds, validate_positive_int_or_percent,
@@ -247,7 +247,11 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
             let at = path.index(index);
-            errors.extend(validate_persistent_volume_claim_spec(spec, &at.child("spec")));
+            errors.extend(validate_persistent_volume_claim_spec(
+                spec,
+                ClaimOptions::default(),
+                &at.child("spec"),
+            ));
         }
     }
     validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], errors);

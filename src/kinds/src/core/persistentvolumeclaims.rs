@@ -20,7 +20,7 @@ use crate::{
     values::{entries, items, keep_field, remove, text, text_at},
     volumes::{
         self, BETA_CLASS, STORAGE, access_modes_text,
-        claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
+        claim_spec::{ClaimOptions, claim_spec_warnings, validate_persistent_volume_claim_spec},
         class_of, validate_basic_resource,
     },
 };
@@ -137,7 +137,7 @@ impl Strategy for PersistentVolumeClaims {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validate_persistent_volume_claim_spec(object.get("spec").unwrap_or(&Value::Null), &Path::new("spec"))
+        validate_claim(object, ClaimOptions::default())
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -145,8 +145,9 @@ impl Strategy for PersistentVolumeClaims {
         settle_spec(self.features, new, Some(old));
     }
 
-    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let options = old.get("spec").map(ClaimOptions::of_old).unwrap_or_default();
+        let mut errors = validate_claim(new, options);
         validate_storage_class_annotation_update(new, old, &mut errors);
         validate_persistent_volume_claim_spec_update(new, old, &mut errors);
         validate_storage_request_update(new, old, &mut errors);
@@ -188,6 +189,11 @@ impl Strategy for PersistentVolumeClaims {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+}
+
+fn validate_claim(object: &Value, options: ClaimOptions) -> ErrorList {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    validate_persistent_volume_claim_spec(spec, options, &Path::new("spec"))
 }
 
 /// Drops references that are not served and makes the two forms of a data source agree.

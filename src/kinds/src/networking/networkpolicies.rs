@@ -13,7 +13,10 @@ use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     address_warnings::{network_of, of_range},
-    checks::{legacy_cidr, number, push_invalid, push_invalid_number, validate_optional_label_selector},
+    checks::{
+        is_invalid_label_selector, legacy_cidr, number, push_invalid, push_invalid_number,
+        validate_tolerated_label_selector,
+    },
     columns::{self, column, documented, or_none},
     kind::Kind,
     values::{items, struct_mut, text},
@@ -63,11 +66,16 @@ impl Strategy for NetworkPolicies {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validate_network_policy_spec(object, &self.ranges(&[]))
+        validate_network_policy_spec(object, &self.options(&[]))
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validate_network_policy_spec(new, &self.ranges(&ranges_of(old)))
+        let known = ranges_of(old);
+        let options = ValidationOptions {
+            tolerate_selector_values: is_invalid_label_selector(old.pointer("/spec/podSelector")),
+            ..self.options(&known)
+        };
+        validate_network_policy_spec(new, &options)
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -102,16 +110,22 @@ fn block_warnings(block: &Value, path: &str) -> Vec<String> {
 }
 
 impl NetworkPolicies {
-    fn ranges<'a>(&self, known: &'a [&'a str]) -> Ranges<'a> {
-        let features = self.features;
-        Ranges { features, known }
+    fn options<'a>(&self, known: &'a [&'a str]) -> ValidationOptions<'a> {
+        ValidationOptions {
+            features: self.features,
+            known,
+            tolerate_selector_values: false,
+        }
     }
 }
 
-/// The rules for blocks of addresses; those that the old policy has anywhere may stay.
-struct Ranges<'a> {
+/// The errors that a policy may have because the old one has them (`NetworkPolicyValidationOptions`).
+struct ValidationOptions<'a> {
     features: Features,
+    /// The blocks of addresses that the old policy has anywhere.
     known: &'a [&'a str],
+    /// Selectors may have values that no label can have.
+    tolerate_selector_values: bool,
 }
 
 /// All blocks of addresses of a policy.
@@ -126,15 +140,20 @@ fn ranges_of(object: &Value) -> Vec<&str> {
 }
 
 /// As upstream's `ValidateNetworkPolicySpec`.
-fn validate_network_policy_spec(object: &Value, ranges: &Ranges<'_>) -> ErrorList {
+fn validate_network_policy_spec(object: &Value, options: &ValidationOptions<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    validate_optional_label_selector(spec.get("podSelector"), &path.child("podSelector"), &mut errors);
+    validate_tolerated_label_selector(
+        spec.get("podSelector"),
+        options.tolerate_selector_values,
+        &path.child("podSelector"),
+        &mut errors,
+    );
     for (direction, peers) in DIRECTIONS {
         let rules_path = path.child(direction);
         for (index, rule) in items(spec, direction).iter().enumerate() {
-            validate_network_policy_rule(rule, peers, ranges, &rules_path.index(index), &mut errors);
+            validate_network_policy_rule(rule, peers, options, &rules_path.index(index), &mut errors);
         }
     }
     validate_policy_types(spec, &path.child("policyTypes"), &mut errors);
@@ -165,7 +184,7 @@ fn validate_policy_types(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
 fn validate_network_policy_rule(
     rule: &Value,
     peers: &str,
-    ranges: &Ranges<'_>,
+    options: &ValidationOptions<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -175,7 +194,7 @@ fn validate_network_policy_rule(
     }
     let peers_path = path.child(peers);
     for (index, peer) in items(rule, peers).iter().enumerate() {
-        validate_network_policy_peer(peer, ranges, &peers_path.index(index), errors);
+        validate_network_policy_peer(peer, options, &peers_path.index(index), errors);
     }
 }
 
@@ -221,17 +240,23 @@ fn validate_network_policy_port(port: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// As upstream's `ValidateNetworkPolicyPeer`.
-fn validate_network_policy_peer(peer: &Value, ranges: &Ranges<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_network_policy_peer(
+    peer: &Value,
+    options: &ValidationOptions<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let selectors = ["podSelector", "namespaceSelector"];
     for field in selectors {
-        validate_optional_label_selector(peer.get(field), &path.child(field), errors);
+        let tolerate = options.tolerate_selector_values;
+        validate_tolerated_label_selector(peer.get(field), tolerate, &path.child(field), errors);
     }
     let has_selector = selectors.iter().any(|field| peer.get(field).is_some());
     match (peer.get("ipBlock"), has_selector) {
         (None, false) => errors.push(Error::required(path, "must specify a peer")),
         (None, true) => {}
         (Some(block), has_selector) => {
-            validate_ip_block(block, ranges, &path.child("ipBlock"), errors);
+            validate_ip_block(block, options, &path.child("ipBlock"), errors);
             if has_selector {
                 errors.push(Error::forbidden(path, "may not specify both ipBlock and another peer"));
             }
@@ -240,14 +265,14 @@ fn validate_network_policy_peer(peer: &Value, ranges: &Ranges<'_>, path: &Path<'
 }
 
 /// As upstream's `ValidateIPBlock`.
-fn validate_ip_block(block: &Value, ranges: &Ranges<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ip_block(block: &Value, options: &ValidationOptions<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let cidr = text(block, "cidr");
     let at = path.child("cidr");
     if cidr.is_empty() {
         errors.push(Error::required(&at, ""));
         return;
     }
-    push_invalid(&at, cidr, legacy_cidr(ranges.features, cidr, ranges.known), errors);
+    push_invalid(&at, cidr, legacy_cidr(options.features, cidr, options.known), errors);
     let Some((address, length)) = names::parse_cidr_sloppy(cidr) else {
         return;
     };
@@ -255,7 +280,12 @@ fn validate_ip_block(block: &Value, ranges: &Ranges<'_>, path: &Path<'_>, errors
     let except_path = path.child("except");
     for (index, except) in items(block, "except").iter().filter_map(Value::as_str).enumerate() {
         let at = except_path.index(index);
-        push_invalid(&at, except, legacy_cidr(ranges.features, except, ranges.known), errors);
+        push_invalid(
+            &at,
+            except,
+            legacy_cidr(options.features, except, options.known),
+            errors,
+        );
         let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else {
             continue;
         };
@@ -363,5 +393,29 @@ mod tests {
         assert!(trial().update(&old, policy(&[odd])).is_ok(), "it may stay");
         let error = "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"11.0.0.1/8\": must not have bits set beyond the prefix length";
         assert_eq!(trial().update(&old, policy(&[other, odd])), Err(vec![error.to_owned()]));
+    }
+
+    #[test]
+    fn selectors_may_have_any_values_where_the_stored_one_has() {
+        let policy = |pods: &str, peers: &str| {
+            let selector = |value: &str| {
+                let expression = json!({ "key": "a", "operator": "In", "values": [value] });
+                json!({ "matchExpressions": [expression] })
+            };
+            let from = json!([{ "namespaceSelector": selector(peers) }]);
+            named(
+                "p",
+                json!({ "podSelector": selector(pods), "ingress": [{ "from": from }] }),
+            )
+        };
+        assert_eq!(trial().errors(policy("a b", "a b")).len(), 2);
+        let old = trial().decode(policy("a b", "a"));
+        assert!(trial().update(&old, policy("a b", "a b")).is_ok(), "it may stay");
+        // Selectors of peers do not count.
+        let old = trial().decode(policy("a", "a b"));
+        assert_eq!(
+            trial().update(&old, policy("a", "a b")).map_err(|errors| errors.len()),
+            Err(1)
+        );
     }
 }

@@ -43,11 +43,13 @@ pub(crate) use defaults::{default_pod, default_spec};
 pub(crate) use gated::{drop_disabled_at, has_resources};
 pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;
-pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
+pub(crate) use scheduling::{
+    apply_label_keys, validate_node_selector, validate_tolerated_node_selector, validate_tolerations,
+};
 pub(crate) use security::Capabilities;
 pub(crate) use sources::{source_path, validate_csi_driver_name, validate_volume_source};
 pub(crate) use spec::{validate_pod_spec, validate_preemption_policy};
-pub(crate) use tolerated::Tolerated;
+pub(crate) use tolerated::{Tolerated, has_invalid_node_selector_value};
 pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;

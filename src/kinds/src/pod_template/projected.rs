@@ -11,6 +11,7 @@ use trireme_machinery::{
 use super::{
     check::{non_reserved_path, number, push_invalid, require},
     env,
+    tolerated::Tolerated,
     volumes::{validate_key_to_path, validate_mode},
 };
 use crate::{
@@ -25,12 +26,13 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const MIN_CERTIFICATE_SECONDS: i64 = 3600;
 const CLUSTER_TRUST_BUNDLE: &str = "clusterTrustBundle";
+const TOKEN: &str = "serviceAccountToken";
 const POD_CERTIFICATE: &str = "podCertificate";
 const KINDS: [&str; 6] = [
     "secret",
     "configMap",
     "downwardAPI",
-    "serviceAccountToken",
+    TOKEN,
     CLUSTER_TRUST_BUNDLE,
     POD_CERTIFICATE,
 ];
@@ -63,7 +65,12 @@ impl<'a> Files<'a> {
 }
 
 /// The volume and all its sources; no two files may have one path (`validateProjectedVolumeSource`).
-pub(super) fn validate_projected_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_projected_volume_source(
+    source: &Value,
+    tolerated: Tolerated,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     validate_mode(source, "defaultMode", path, errors);
     let mut added = Files {
         volume: path,
@@ -79,11 +86,14 @@ pub(super) fn validate_projected_volume_source(source: &Value, path: &Path<'_>, 
         for kind in &given {
             let Some(part) = projection.get(kind) else { continue };
             let part_path = at.child(kind);
-            if *kind == POD_CERTIFICATE {
-                validate_pod_certificate(part, &part_path, &mut added, errors);
-                continue;
+            match *kind {
+                POD_CERTIFICATE => {
+                    validate_pod_certificate(part, &part_path, &mut added, errors);
+                    continue;
+                }
+                TOKEN => validate_token(part, tolerated, &part_path, path, errors),
+                kind => validate_projection_source(kind, part, &part_path, errors),
             }
-            validate_projection_source(kind, part, &part_path, path, errors);
             for (file, shown) in files(kind, part) {
                 if !file.is_empty() || *kind == CLUSTER_TRUST_BUNDLE {
                     added.add(file, shown, errors);
@@ -177,7 +187,7 @@ fn validate_pod_certificate<'a>(
     }
 }
 
-fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
+fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "secret" | "configMap" => {
             require(part, path, "name", errors);
@@ -192,21 +202,24 @@ fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, volume:
                 .for_each(|file| env::validate_downward_api_volume_file(file, path, errors));
         }
         CLUSTER_TRUST_BUNDLE => validate_cluster_trust_bundle(part, path, errors),
-        _ => {
-            let seconds = number(part, "expirationSeconds").unwrap_or(0);
-            let at = path.child("expirationSeconds");
-            if seconds < MIN_TOKEN_SECONDS {
-                let detail = "may not specify a duration less than 10 minutes";
-                errors.push(Error::invalid(&at, &seconds.into(), detail));
-            }
-            if seconds > MAX_TOKEN_SECONDS {
-                let detail = "may not specify a duration larger than 2^32 seconds";
-                errors.push(Error::invalid(&at, &seconds.into(), detail));
-            }
-            if require(part, volume, "path", errors) {
-                non_reserved_path(text(part, "path"), &volume.child("path"), errors);
-            }
-        }
+        _ => {}
+    }
+}
+
+/// The path of a token is told at that of the volume, as upstream.
+fn validate_token(token: &Value, tolerated: Tolerated, path: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
+    let seconds = number(token, "expirationSeconds").unwrap_or(0);
+    let at = path.child("expirationSeconds");
+    if seconds < MIN_TOKEN_SECONDS {
+        let detail = "may not specify a duration less than 10 minutes";
+        errors.push(Error::invalid(&at, &seconds.into(), detail));
+    }
+    if seconds > MAX_TOKEN_SECONDS {
+        let detail = "may not specify a duration larger than 2^32 seconds";
+        errors.push(Error::invalid(&at, &seconds.into(), detail));
+    }
+    if require(token, volume, "path", errors) && !tolerated.has(Tolerated::TOKEN_PATHS) {
+        non_reserved_path(text(token, "path"), &volume.child("path"), errors);
     }
 }
 

@@ -59,8 +59,8 @@ pub(super) fn validate_affinity(affinity: &Value, tolerated: Tolerated, path: &P
 /// As upstream's `validateNodeAffinity`.
 fn validate_node_affinity(affinity: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(required) = affinity.get(REQUIRED) {
-        let check_values = !tolerated.has(Tolerated::NODE_AFFINITY_VALUES);
-        validate_node_selector_terms(required, check_values, &path.child(REQUIRED), errors);
+        let tolerate_values = tolerated.has(Tolerated::NODE_AFFINITY_VALUES);
+        validate_tolerated_node_selector(required, tolerate_values, &path.child(REQUIRED), errors);
     }
     let preferred = path.child(PREFERRED);
     for (index, term) in items(affinity, PREFERRED).iter().enumerate() {
@@ -85,17 +85,23 @@ fn validate_weight(weighted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// A selector of nodes: terms of which one must hold (`ValidateNodeSelector`).
 pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_node_selector_terms(selector, true, path, errors);
+    validate_tolerated_node_selector(selector, false, path, errors);
 }
 
-fn validate_node_selector_terms(selector: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+/// A selector of nodes; `tolerate_values` lets pass values that no label can have.
+pub(crate) fn validate_tolerated_node_selector(
+    selector: &Value,
+    tolerate_values: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let path = path.child("nodeSelectorTerms");
     let terms = items(selector, "nodeSelectorTerms");
     if terms.is_empty() {
         errors.push(Error::required(&path, "must have at least one node selector term"));
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_node_selector_term(term, check_values, &path.index(index), errors);
+        validate_node_selector_term(term, !tolerate_values, &path.index(index), errors);
     }
 }
 

@@ -14,7 +14,7 @@ use super::check::{
 };
 use crate::{
     values::{entries, items, text},
-    volumes::claim_spec::validate_persistent_volume_claim_spec,
+    volumes::claim_spec::{ClaimOptions, validate_persistent_volume_claim_spec},
 };
 
 const HOST_PATH_TYPES: [&str; 8] = [
@@ -294,7 +294,11 @@ fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mu
         .get("spec")
         .cloned()
         .unwrap_or_else(|| Value::Object(Map::new()));
-    errors.extend(validate_persistent_volume_claim_spec(&spec, &path.child("spec")));
+    errors.extend(validate_persistent_volume_claim_spec(
+        &spec,
+        ClaimOptions::default(),
+        &path.child("spec"),
+    ));
 }
 
 /// Of the metadata of a claim that is to be made only labels and annotations may be given.

@@ -55,7 +55,7 @@ pub(crate) fn validate_pod_spec(
         capabilities,
         spec,
         metadata,
-        volumes: volumes::validate_volumes(spec, metadata, &path.child("volumes"), errors),
+        volumes: volumes::validate_volumes(spec, metadata, capabilities.tolerated, &path.child("volumes"), errors),
         claims: items(spec, "resourceClaims")
             .iter()
             .map(|claim| text(claim, "name"))

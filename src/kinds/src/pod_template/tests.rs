@@ -349,3 +349,15 @@ fn files_that_hide_each_other_are_warned_of_with_their_sources() {
     let expected = expected.map(|pair| format!(r#"volume "v" (Projected): overlapping paths: {pair}"#));
     assert_eq!(overlapping, expected.iter().collect::<Vec<_>>());
 }
+
+#[test]
+fn a_stored_token_may_keep_its_path() {
+    let token = json!({ "path": "../a", "expirationSeconds": 600 });
+    let volume = json!({ "name": "v", "projected": { "sources": [{ "serviceAccountToken": token }] } });
+    let spec = spec(json!({}), json!({ "volumes": [volume] }));
+    let error = "template.spec.volumes[0].projected.path: Invalid value: \"../a\": must not contain '..'";
+    assert_eq!(errors(spec.clone()), [error]);
+    let old = json!({ "spec": spec });
+    let changed = Capabilities::default().in_change_of(Some(&old));
+    assert_eq!(errors_where(changed, spec), Vec::<String>::new());
+}

@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 
 use super::{
-    check::CONTAINER_LISTS,
+    check::{CONTAINER_LISTS, non_reserved_path},
     resources::is_whole_pages,
     scheduling::{PREFERRED, REQUIRED, validate_affinity_selectors},
     security::has_host_sysctl,
@@ -36,6 +36,8 @@ impl Tolerated {
     pub(super) const RESIZE_RESTARTS: Self = Self(1 << 5);
     /// Devices in containers with users of their own.
     pub(super) const DEVICES_OF_OWN_USERS: Self = Self(1 << 6);
+    /// Projected tokens at paths that climb or are absolute.
+    pub(super) const TOKEN_PATHS: Self = Self(1 << 7);
 
     /// Those that an old spec has.
     pub(super) fn of_old(spec: &Value) -> Self {
@@ -57,7 +59,7 @@ impl Tolerated {
 /// An error and the function that finds it in a spec.
 type Finder = (Tolerated, fn(&Value) -> bool);
 
-const FINDERS: [Finder; 7] = [
+const FINDERS: [Finder; 8] = [
     (Tolerated::PARTIAL_PAGES, has_partial_pages),
     (Tolerated::SELECTOR_VALUES, has_invalid_pod_affinity_selector),
     (Tolerated::NODE_AFFINITY_VALUES, has_invalid_node_affinity_value),
@@ -65,6 +67,7 @@ const FINDERS: [Finder; 7] = [
     (Tolerated::HOST_SYSCTLS, has_host_sysctl),
     (Tolerated::RESIZE_RESTARTS, has_resize_restart),
     (Tolerated::DEVICES_OF_OWN_USERS, has_devices_of_own_users),
+    (Tolerated::TOKEN_PATHS, has_non_local_token_path),
 ];
 
 fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
@@ -72,7 +75,7 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Reports whether a selector of nodes has a value that no label can have (`HasInvalidLabelValueInNodeSelectorTerms`).
-fn has_invalid_node_selector_value(selector: &Value) -> bool {
+pub(crate) fn has_invalid_node_selector_value(selector: &Value) -> bool {
     let terms = items(selector, "nodeSelectorTerms").iter();
     has_invalid_value(terms.flat_map(|term| items(term, "matchExpressions")))
 }
@@ -130,6 +133,21 @@ fn has_resize_restart(spec: &Value) -> bool {
 fn has_devices_of_own_users(spec: &Value) -> bool {
     let has_own_users = at(spec, "/hostUsers") == Some(&Value::Bool(false));
     has_own_users && containers(spec).any(|container| !items(container, "volumeDevices").is_empty())
+}
+
+/// As upstream's `hasNonLocalProjectedTokenPath`.
+fn has_non_local_token_path(spec: &Value) -> bool {
+    let projected = items(spec, "volumes")
+        .iter()
+        .filter_map(|volume| volume.get("projected"));
+    let mut tokens = projected
+        .flat_map(|projected| items(projected, "sources"))
+        .filter_map(|source| source.get("serviceAccountToken"));
+    tokens.any(|token| {
+        let mut errors = ErrorList::new();
+        non_reserved_path(text(token, "path"), &Path::root(), &mut errors);
+        !errors.is_empty()
+    })
 }
 
 /// Reports whether a label selector asks for a value that no label can have (`LabelSelectorHasInvalidLabelValue`).

@@ -15,6 +15,7 @@ use super::{
     projected,
     sources::{source_path, validate_volume_source},
     spec::Volumes,
+    tolerated::Tolerated,
 };
 use crate::values::{self, items, text};
 
@@ -58,6 +59,7 @@ const SOURCES: [&str; 30] = [
 pub(super) fn validate_volumes<'a>(
     spec: &'a Value,
     metadata: Option<&Value>,
+    tolerated: Tolerated,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) -> Volumes<'a> {
@@ -67,13 +69,7 @@ pub(super) fn validate_volumes<'a>(
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let (at, name) = (path.index(index), text(volume, "name"));
         let before = errors.len();
-        validate_volume(volume, metadata.is_some(), &at, errors);
-        if volume.get("ephemeral").is_some() && !pod_name.is_empty() && !name.is_empty() {
-            let claim = format!("{pod_name}-{name}");
-            let messages = names::dns1123_subdomain(&claim).into_iter();
-            let messages = messages.map(|error| format!("PVC name {}: {error}", quote(&claim)));
-            push_invalid(&at.child("name"), name, messages.collect(), errors);
-        }
+        validate_volume(volume, metadata, tolerated, &at, errors);
         if require(volume, &at, "name", errors) {
             push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
         }
@@ -106,7 +102,13 @@ fn made_claims(spec: &Value, pod_name: &str) -> Vec<String> {
         .collect()
 }
 
-fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume(
+    volume: &Value,
+    metadata: Option<&Value>,
+    tolerated: Tolerated,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mut found = false;
     for kind in SOURCES {
         let Some(source) = volume.get(kind) else { continue };
@@ -141,9 +143,9 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                     .iter()
                     .for_each(|file| env::validate_downward_api_volume_file(file, &at, errors));
             }
-            "projected" => projected::validate_projected_volume_source(source, &at, errors),
+            "projected" => projected::validate_projected_volume_source(source, tolerated, &at, errors),
             "image" => {
-                if is_pod {
+                if metadata.is_some() {
                     require(source, &at, "reference", errors);
                 }
                 require_one_of(source, &at, "pullPolicy", &PULL_POLICIES, errors);
@@ -159,11 +161,30 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                     ));
                 }
             }
-            _ => validate_volume_source(kind, source, &at, errors),
+            kind => {
+                validate_volume_source(kind, source, &at, errors);
+                if kind == "ephemeral" {
+                    validate_name_of_claim(volume, metadata, path, errors);
+                }
+            }
         }
     }
     if !found {
         errors.push(Error::required(path, "must specify a volume type"));
+    }
+}
+
+/// The claim that is made for an ephemeral volume has the names of its pod and volume together.
+fn validate_name_of_claim(volume: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    let (pod_name, name) = (
+        metadata.map_or("", |metadata| text(metadata, "name")),
+        text(volume, "name"),
+    );
+    if !pod_name.is_empty() && !name.is_empty() {
+        let claim = format!("{pod_name}-{name}");
+        let messages = names::dns1123_subdomain(&claim).into_iter();
+        let messages = messages.map(|error| format!("PVC name {}: {error}", quote(&claim)));
+        push_invalid(&path.child("name"), name, messages.collect(), errors);
     }
 }
 

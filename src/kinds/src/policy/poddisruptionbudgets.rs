@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
-    checks::{validate_nonnegative_fields, validate_optional_label_selector},
+    checks::{is_invalid_label_selector, validate_nonnegative_fields, validate_tolerated_label_selector},
     columns::{self, column, described},
     conditions::validate_conditions,
     kind::Kind,
@@ -72,35 +72,11 @@ impl Strategy for Budgets {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let path = Path::new("spec");
-        let none = Value::Null;
-        let spec = object.get("spec").unwrap_or(&none);
-        if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
-            let shown = structs::compact(Some(spec), PrintedShape::Struct(SPEC));
-            errors.push(Error::invalid_shown(
-                &path,
-                shown,
-                "minAvailable and maxUnavailable cannot be both set",
-            ));
-        }
-        for field in ["minAvailable", "maxUnavailable"] {
-            if let Some(value) = spec.get(field) {
-                validate_positive_int_or_percent(value, &path.child(field), &mut errors);
-                is_not_more_than_100_percent(value, &path.child(field), &mut errors);
-            }
-        }
-        validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
-        let supported = ["AlwaysAllow", "IfHealthyBudget"];
-        let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
-        if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {
-            errors.push(Error::not_supported(
-                &path.child("unhealthyPodEvictionPolicy"),
-                policy,
-                &supported,
-            ));
-        }
-        errors
+        validate_pod_disruption_budget(object, false)
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validate_pod_disruption_budget(new, is_invalid_label_selector(old.pointer("/spec/selector")))
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -129,6 +105,44 @@ impl Strategy for Budgets {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
         MetadataChecks::None
     }
+}
+
+/// As upstream's `ValidatePodDisruptionBudget`.
+fn validate_pod_disruption_budget(object: &Value, tolerate_values: bool) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec");
+    let none = Value::Null;
+    let spec = object.get("spec").unwrap_or(&none);
+    if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
+        let shown = structs::compact(Some(spec), PrintedShape::Struct(SPEC));
+        errors.push(Error::invalid_shown(
+            &path,
+            shown,
+            "minAvailable and maxUnavailable cannot be both set",
+        ));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        if let Some(value) = spec.get(field) {
+            validate_positive_int_or_percent(value, &path.child(field), &mut errors);
+            is_not_more_than_100_percent(value, &path.child(field), &mut errors);
+        }
+    }
+    validate_tolerated_label_selector(
+        spec.get("selector"),
+        tolerate_values,
+        &path.child("selector"),
+        &mut errors,
+    );
+    let supported = ["AlwaysAllow", "IfHealthyBudget"];
+    let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
+    if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {
+        errors.push(Error::not_supported(
+            &path.child("unhealthyPodEvictionPolicy"),
+            policy,
+            &supported,
+        ));
+    }
+    errors
 }
 
 #[cfg(test)]
@@ -167,5 +181,23 @@ mod tests {
                 "status.expectedPods: Invalid value: -1: must be greater than or equal to 0",
             ],
         )]);
+    }
+
+    #[test]
+    fn a_stored_selector_may_keep_values_that_no_label_can_have() {
+        let trial = Trial::new("policy", "poddisruptionbudgets", kind());
+        let budget = |value: &str, least: i64| {
+            let expression = json!({ "key": "a", "operator": "In", "values": [value] });
+            let selector = json!({ "matchExpressions": [expression] });
+            named("a", json!({ "minAvailable": least, "selector": selector }))
+        };
+        assert_eq!(trial.errors(budget("a b", 1)).len(), 1);
+        let old = trial.decode(budget("a b", 1));
+        assert!(trial.update(&old, budget("a b", 2)).is_ok(), "it may stay");
+        let valid = trial.decode(budget("a", 1));
+        assert_eq!(
+            trial.update(&valid, budget("a b", 1)).map_err(|errors| errors.len()),
+            Err(1)
+        );
     }
 }

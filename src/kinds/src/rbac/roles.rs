@@ -10,7 +10,11 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use crate::{checks::validate_optional_label_selector, kind::Kind, values::items};
+use crate::{
+    checks::{is_invalid_label_selector, validate_tolerated_label_selector},
+    kind::Kind,
+    values::items,
+};
 
 /// Roles: what is allowed in a namespace.
 pub(crate) fn role() -> Kind {
@@ -32,19 +36,32 @@ impl Strategy for Roles {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        self.validate_role(object, false)
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let before = old.get("aggregationRule").unwrap_or(&Value::Null);
+        let mut selectors = items(before, "clusterRoleSelectors").iter();
+        self.validate_role(new, selectors.any(|selector| is_invalid_label_selector(Some(selector))))
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+impl Roles {
+    /// As upstream's `ValidateRole` and `ValidateClusterRole`.
+    fn validate_role(&self, object: &Value, tolerate_values: bool) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("rules");
         for (index, rule) in items(object, "rules").iter().enumerate() {
             validate_policy_rule(rule, self.namespaced, &path.index(index), &mut errors);
         }
         if let Some(aggregation) = object.get("aggregationRule").filter(|_| !self.namespaced) {
-            validate_aggregation_rule(aggregation, &mut errors);
+            validate_aggregation_rule(aggregation, tolerate_values, &mut errors);
         }
         errors
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 }
 
@@ -75,7 +92,7 @@ fn validate_policy_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors:
     }
 }
 
-fn validate_aggregation_rule(aggregation: &Value, errors: &mut ErrorList) {
+fn validate_aggregation_rule(aggregation: &Value, tolerate_values: bool, errors: &mut ErrorList) {
     let path = Path::new("aggregationRule.clusterRoleSelectors");
     let selectors = items(aggregation, "clusterRoleSelectors");
     if selectors.is_empty() {
@@ -84,7 +101,7 @@ fn validate_aggregation_rule(aggregation: &Value, errors: &mut ErrorList) {
     }
     for (index, selector) in selectors.iter().enumerate() {
         let at = path.index(index);
-        validate_optional_label_selector(Some(selector), &at, errors);
+        validate_tolerated_label_selector(Some(selector), tolerate_values, &at, errors);
         if compile_label_selector(selector.as_object()).is_err() {
             errors.push(Error::invalid(&at, &Value::Null, "invalid label selector."));
         }
@@ -119,5 +136,21 @@ mod tests {
                 "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
             ]),
         ]);
+    }
+
+    #[test]
+    fn values_of_a_stored_selector_are_not_told_again() {
+        let trial = Trial::new("rbac.authorization.k8s.io", "clusterroles", cluster_role());
+        let expression = json!({ "key": "a", "operator": "In", "values": ["a b"] });
+        let aggregation = json!({ "clusterRoleSelectors": [{ "matchExpressions": [expression] }] });
+        let role = json!({ "metadata": {}, "aggregationRule": aggregation });
+        assert_eq!(trial.errors(role.clone()).len(), 2);
+        let error = "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.";
+        let old = trial.decode(role.clone());
+        assert_eq!(
+            trial.update(&old, role),
+            Err(vec![error.to_owned()]),
+            "that it is none is"
+        );
     }
 }

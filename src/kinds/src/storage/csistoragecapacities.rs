@@ -6,8 +6,8 @@ use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     checks::{
-        validate_class_name, validate_immutable_fields, validate_immutable_texts, validate_nonnegative_quantity,
-        validate_optional_label_selector,
+        is_invalid_label_selector, validate_class_name, validate_immutable_fields, validate_immutable_texts,
+        validate_nonnegative_quantity, validate_tolerated_label_selector,
     },
     kind::Kind,
     pod_template::node_label_advice,
@@ -23,22 +23,11 @@ struct CsiStorageCapacities;
 
 impl Strategy for CsiStorageCapacities {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate_optional_label_selector(object.get("nodeTopology"), &Path::new("nodeTopology"), &mut errors);
-        validate_class_name(
-            text(object, "storageClassName"),
-            &Path::new("storageClassName"),
-            &mut errors,
-        );
-        // The largest size of a volume is not looked at, in Kubernetes as here.
-        if let Some(capacity) = object.get("capacity") {
-            validate_nonnegative_quantity(capacity, &Path::new("capacity"), &mut errors);
-        }
-        errors
+        validate_csi_storage_capacity(object, false)
     }
 
-    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = validate_csi_storage_capacity(new, is_invalid_label_selector(old.get("nodeTopology")));
         validate_immutable_fields(new, old, &["nodeTopology"], &mut errors);
         validate_immutable_texts(new, old, &["storageClassName"], &mut errors);
         errors
@@ -63,6 +52,27 @@ impl Strategy for CsiStorageCapacities {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+/// As upstream's `ValidateCSIStorageCapacity`.
+fn validate_csi_storage_capacity(object: &Value, tolerate_values: bool) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validate_tolerated_label_selector(
+        object.get("nodeTopology"),
+        tolerate_values,
+        &Path::new("nodeTopology"),
+        &mut errors,
+    );
+    validate_class_name(
+        text(object, "storageClassName"),
+        &Path::new("storageClassName"),
+        &mut errors,
+    );
+    // The largest size of a volume is not looked at, in Kubernetes as here.
+    if let Some(capacity) = object.get("capacity") {
+        validate_nonnegative_quantity(capacity, &Path::new("capacity"), &mut errors);
+    }
+    errors
 }
 
 #[cfg(test)]
@@ -108,5 +118,17 @@ mod tests {
         ];
         let trial = Trial::new("storage.k8s.io", "csistoragecapacities", kind());
         assert_eq!(trial.warnings(&json!({ "nodeTopology": nodes }), None), warnings);
+    }
+
+    #[test]
+    fn a_stored_topology_may_keep_values_that_no_label_can_have() {
+        let trial = Trial::new("storage.k8s.io", "csistoragecapacities", kind());
+        let body = |capacity: &str| {
+            let expression = json!({ "key": "a", "operator": "In", "values": ["a b"] });
+            let nodes = json!({ "matchExpressions": [expression] });
+            json!({ "metadata": {}, "storageClassName": "s", "capacity": capacity, "nodeTopology": nodes })
+        };
+        assert_eq!(trial.errors(body("1")).len(), 1);
+        assert!(trial.update(&trial.decode(body("1")), body("2")).is_ok(), "it may stay");
     }
 }

@@ -147,3 +147,13 @@ fn a_bound_claim_may_grow() {
     let grown = trial().patch(&old, &size("2Gi")).expect("a growth");
     trial().expect_patch_errors(&grown, &[(size("1Gi"), &[error])]);
 }
+
+#[test]
+fn a_stored_claim_may_keep_its_selector_and_group() {
+    let selector = json!({ "matchExpressions": [{ "key": "a", "operator": "In", "values": ["a b"] }] });
+    let source = json!({ "apiGroup": "A_B", "kind": "K", "name": "n" });
+    let body = claim(json!({ "selector": selector, "dataSourceRef": source, "dataSource": source }));
+    let old = trial().decode(body.clone());
+    assert_eq!(trial().errors(body.clone()).len(), 3);
+    assert!(trial().update(&old, body).is_ok());
+}

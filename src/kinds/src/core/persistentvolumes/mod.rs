@@ -21,6 +21,7 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     columns::{self, column, described, documented, wide},
     kind::Kind,
+    pod_template::has_invalid_node_selector_value,
     values::{entries, items, keep_field, remove, set_default, struct_mut, text, text_at},
     volumes::{self, access_modes_text, class_of},
 };
@@ -102,19 +103,19 @@ impl Strategy for PersistentVolumes {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = validate_spec(object);
-        validate_mount_options(object, &mut errors);
-        errors
+        validate_volume(object, false)
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
     }
 
-    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let nodes = old.pointer("/spec/nodeAffinity/required");
+        let tolerate_values = nodes.is_some_and(has_invalid_node_selector_value);
+        let mut errors = validate_volume(new, tolerate_values);
         // The whole volume is validated again by its own update rules.
-        errors.extend(validate_spec(new));
+        errors.extend(validate_spec(new, tolerate_values));
         validate_persistent_volume_source_update(new, old, &mut errors);
         let mode = |object: &Value| object.pointer("/spec/volumeMode").cloned();
         let (new_mode, old_mode) = (mode(new), mode(old));
@@ -170,10 +171,18 @@ impl Strategy for PersistentVolumes {
     }
 }
 
-fn validate_spec(object: &Value) -> ErrorList {
+/// The errors of a volume; `tolerate_values` lets its nodes be asked for by values that no label can have.
+fn validate_volume(object: &Value, tolerate_values: bool) -> ErrorList {
+    let mut errors = validate_spec(object, tolerate_values);
+    validate_mount_options(object, &mut errors);
+    errors
+}
+
+fn validate_spec(object: &Value, tolerate_values: bool) -> ErrorList {
     let none = Value::Null;
     let spec = object.get("spec").unwrap_or(&none);
-    spec::validate(spec, text_at(object, "/metadata/name"), &Path::new("spec"))
+    let name = text_at(object, "/metadata/name");
+    spec::validate(spec, name, tolerate_values, &Path::new("spec"))
 }
 
 fn now(context: &WriteContext) -> String {

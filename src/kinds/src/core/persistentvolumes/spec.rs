@@ -9,7 +9,7 @@ use trireme_machinery::{
 use super::{has_entries, sources};
 use crate::{
     checks::{not_supported_value, validate_class_name, validate_positive_quantity_value, validate_supported},
-    pod_template::{node_label_advice, validate_node_selector},
+    pod_template::{node_label_advice, validate_tolerated_node_selector},
     values::{entries, items, text, text_at},
     volumes::{STORAGE, VOLUME_MODES, deprecated_source_warnings, validate_access_modes, validate_basic_resource},
 };
@@ -17,8 +17,9 @@ use crate::{
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The errors of the spec of a volume of this name.
-pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
+/// The errors of the spec of a volume of this name; `tolerate_values` lets pass values of node selectors that no label
+/// can have (`AllowInvalidLabelValueInRequiredNodeAffinity`).
+pub(super) fn validate(spec: &Value, name: &str, tolerate_values: bool, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_volume_modes(spec, path, &mut errors);
     let capacity = path.child("capacity");
@@ -46,7 +47,7 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
             &mut errors,
         );
     }
-    validate_volume_node_affinity(spec, path, &mut errors);
+    validate_volume_node_affinity(spec, tolerate_values, path, &mut errors);
     sources::validate_persistent_volume_source(spec, name, path, &mut errors);
     validate_recycled_root(spec, path, &mut errors);
     let class = text(spec, "storageClassName");
@@ -153,14 +154,14 @@ fn is_root(path: &str) -> bool {
 }
 
 /// As upstream's `validateVolumeNodeAffinity`.
-fn validate_volume_node_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume_node_affinity(spec: &Value, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(affinity) = spec.get("nodeAffinity") else {
         return;
     };
     let at = path.child("nodeAffinity");
     let required = at.child("required");
     match affinity.get("required") {
-        Some(selector) => validate_node_selector(selector, &required, errors),
+        Some(selector) => validate_tolerated_node_selector(selector, tolerate_values, &required, errors),
         None => errors.push(Error::required(&required, "must specify required node constraints")),
     }
 }

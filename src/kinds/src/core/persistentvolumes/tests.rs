@@ -197,3 +197,13 @@ fn a_class_of_attributes_is_not_taken_away() {
         ],
     );
 }
+
+#[test]
+fn a_stored_volume_may_keep_values_of_its_nodes() {
+    let expression = json!({ "key": "a", "operator": "In", "values": ["a b"] });
+    let nodes = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [expression] }] } });
+    let body = volume(json!({ "nodeAffinity": nodes }));
+    assert_eq!(trial().errors(body.clone()).len(), 1);
+    let old = trial().decode(body.clone());
+    assert!(trial().update(&old, body).is_ok());
+}
