@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use trireme_machinery::{
-    field::{Error, ErrorList, Path},
+    field::ErrorList,
     names::{self, NameCheck},
     time,
 };
@@ -19,51 +18,20 @@ use trireme_registry::{
 };
 
 use super::{
-    pem::blocks,
     requested_duration::DurationCounts,
-    x509::{certificate_request_error, certificates_error},
+    signing_request_checks::{
+        DECISIONS, conditions, has_condition, validate_certificate_signing_request,
+        validate_certificate_signing_request_update, validate_immutable_certificate, validate_kept_decisions,
+    },
 };
 use crate::{
-    checks::number,
     columns::{self, column, described, documented},
     kind::Kind,
-    signers::validate_signer_name,
-    values::{items, keep_field, set_default, struct_mut, text, text_at},
+    values::{keep_field, set_default, struct_mut, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.certificates.v1.CertificateSigningRequestSpec";
 const SIGNER: &str = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
-const MIN_SECONDS: i64 = 600;
-const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
-/// Conditions that only `/approval` may set.
-const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
-
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
@@ -98,16 +66,6 @@ pub(crate) fn kind() -> Kind {
         ),
     ]);
     kind.side_effects(DurationCounts)
-}
-
-fn conditions(object: &Value) -> &[Value] {
-    object.get("status").map_or(&[], |status| items(status, "conditions"))
-}
-
-fn has_condition(object: &Value, condition_type: &str) -> bool {
-    conditions(object)
-        .iter()
-        .any(|condition| text(condition, "type") == condition_type)
 }
 
 fn condition(object: &Value) -> String {
@@ -159,13 +117,7 @@ impl Strategy for SigningRequests {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate_certificate_signing_request(
-            object.get("spec").unwrap_or(&Value::Null),
-            &Path::new("spec"),
-            &mut errors,
-        );
-        errors
+        validate_certificate_signing_request(object, &Value::Null)
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -173,9 +125,8 @@ impl Strategy for SigningRequests {
         keep_field(new, old, "status");
     }
 
-    /// As upstream's `ValidateUpdate`.
-    fn validate_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
-        ErrorList::new()
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validate_certificate_signing_request(new, old)
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
@@ -190,12 +141,7 @@ impl Strategy for SigningRequests {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = validate_certificate_signing_request_update(new, old);
-        for decision in DECISIONS {
-            if has_condition(new, decision) && !has_condition(old, decision) {
-                let detail = format!("updates may not add a condition of type {decision:?}");
-                errors.push(Error::forbidden(&Path::new("status.conditions"), &detail));
-            }
-        }
+        validate_kept_decisions(new, old, &mut errors);
         validate_immutable_certificate(new, old, &mut errors);
         errors
     }
@@ -223,76 +169,6 @@ impl Update for Approval {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         validate_certificate_signing_request_update(new, old)
-    }
-}
-
-/// Validates a status, and of conditions that are gone although they may not go.
-/// Upstream: `ValidateCertificateSigningRequestUpdate`.
-fn validate_certificate_signing_request_update(new: &Value, old: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
-    validate_conditions(new, &mut errors);
-    validate_certificate(new, old, &mut errors);
-    for kept in DECISIONS.iter().chain(&["Failed"]) {
-        if has_condition(old, kept) && !has_condition(new, kept) {
-            let detail = format!("updates may not remove a condition of type {kept:?}");
-            errors.push(Error::forbidden(&Path::new("status.conditions"), &detail));
-        }
-    }
-    errors
-}
-
-/// A certificate that was issued stays.
-fn validate_immutable_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let issued = text_at(old, "/status/certificate");
-    if !issued.is_empty() && issued != text_at(new, "/status/certificate") {
-        let detail = "updates may not modify existing certificate content";
-        errors.push(Error::forbidden(&Path::new("status.certificate"), detail));
-    }
-}
-
-/// As upstream's `validateCertificateSigningRequest`.
-fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
-    let request = String::from_utf8_lossy(&request);
-    let error = match blocks(&request).first() {
-        Some(block) if block.kind == "CERTIFICATE REQUEST" => certificate_request_error(&block.content),
-        _ => Some("PEM block type must be CERTIFICATE REQUEST".to_owned()),
-    };
-    if let Some(error) = error {
-        // Bytes are shown as JSON has them.
-        let shown = spec.get("request").unwrap_or(&Value::Null);
-        errors.push(Error::invalid(&path.child("request"), shown, &error));
-    }
-    let usages_path = path.child("usages");
-    let usages = items(spec, "usages");
-    if usages.is_empty() {
-        errors.push(Error::required(&usages_path, ""));
-    }
-    for (index, usage) in usages.iter().enumerate() {
-        let name = usage.as_str().unwrap_or_default();
-        if !USAGES.contains(&name) {
-            errors.push(Error::not_supported(&usages_path.index(index), name, &USAGES));
-        }
-    }
-    for (index, usage) in usages.iter().enumerate() {
-        if usages.iter().take(index).any(|earlier| earlier == usage) {
-            errors.push(Error::duplicate(&usages_path.index(index), usage));
-        }
-    }
-    let signer = text(spec, "signerName");
-    if signer == LEGACY_SIGNER {
-        let detail = "the legacy signerName is not allowed via this API version";
-        errors.push(Error::invalid_str(&path.child("signerName"), signer, detail));
-    } else {
-        validate_signer_name(signer, &path.child("signerName"), errors);
-    }
-    if let Some(seconds) = number(spec, "expirationSeconds").filter(|seconds| *seconds < MIN_SECONDS) {
-        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
-        errors.push(Error::invalid(
-            &path.child("expirationSeconds"),
-            &seconds.into(),
-            detail,
-        ));
     }
 }
 
@@ -332,69 +208,6 @@ fn date_conditions(context: &WriteContext, new: &mut Value, old: &Value) {
         fields.retain(|_, value| !value.is_null());
         set_default(fields, "lastUpdateTime", now.as_str());
         set_default(fields, "lastTransitionTime", since.unwrap_or(&now));
-    }
-}
-
-fn validate_conditions(object: &Value, errors: &mut ErrorList) {
-    let path = Path::new("status.conditions");
-    let conditions = conditions(object);
-    for (index, condition) in conditions.iter().enumerate() {
-        let at = path.index(index);
-        let (condition_type, status) = (text(condition, "type"), text(condition, "status"));
-        if condition_type.is_empty() {
-            errors.push(Error::required(&at.child("type"), ""));
-        }
-        let must_be_true = DECISIONS.contains(&condition_type) || condition_type == "Failed";
-        let supported: &[&str] = if must_be_true { &["True"] } else { &STATUSES };
-        if status.is_empty() {
-            errors.push(Error::required(&at.child("status"), ""));
-        } else if !supported.contains(&status) {
-            errors.push(Error::not_supported(&at.child("status"), status, supported));
-        }
-        let came_before = |wanted: &str| {
-            let mut earlier = conditions.iter().take(index);
-            earlier.any(|earlier| text(earlier, "type") == wanted)
-        };
-        let is_decision = DECISIONS.contains(&condition_type);
-        if is_decision
-            && DECISIONS
-                .iter()
-                .any(|other| *other != condition_type && came_before(other))
-        {
-            let detail = "Approved and Denied conditions are mutually exclusive";
-            errors.push(Error::invalid_str(&path, condition_type, detail));
-        }
-        if came_before(condition_type) {
-            errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
-        }
-    }
-}
-
-/// As upstream's `validateCertificate`.
-fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let certificate = text_at(new, "/status/certificate");
-    if certificate.is_empty() || certificate == text_at(old, "/status/certificate") {
-        return;
-    }
-    let decoded = STANDARD.decode(certificate).unwrap_or_default();
-    let decoded = String::from_utf8_lossy(&decoded);
-    let blocks = blocks(&decoded);
-    let mut messages = blocks.iter().map(|block| match block.kind {
-        "CERTIFICATE" if block.has_headers => Some("no PEM block headers are permitted".to_owned()),
-        "CERTIFICATE" => certificates_error(&block.content),
-        other => Some(format!("only CERTIFICATE PEM blocks are allowed, found {other:?}")),
-    });
-    let none = || {
-        blocks
-            .is_empty()
-            .then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
-    };
-    if let Some(error) = messages.find_map(|error| error).or_else(none) {
-        errors.push(Error::invalid_str(
-            &Path::new("status.certificate"),
-            "<certificate data>",
-            &error,
-        ));
     }
 }
 

@@ -7,6 +7,7 @@ mod keys;
 pub(crate) mod pem;
 pub(crate) mod podcertificaterequests;
 mod requested_duration;
+mod signing_request_checks;
 pub(crate) mod x509;
 
 use crate::kind::Kind;

@@ -1,3 +1,5 @@
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::*;
 use crate::testing::{Trial, merged, named};
 
@@ -187,4 +189,27 @@ fn the_status_does_not_reword_decisions() {
     let stored = trial().status(&approved, status).expect("a valid status");
     let messages = ["0", "1"].map(|at| text_at(&stored, &format!("/status/conditions/{at}/message")).to_owned());
     assert_eq!(messages, ["first", "second"]);
+}
+
+#[test]
+fn stored_errors_may_stay_but_decisions_may_not_change() {
+    let condition = |kind: &str| json!({ "type": kind, "status": "True" });
+    let mut body = request(json!({ "signerName": "kubernetes.io/legacy-unknown", "usages": ["odd", "odd"] }));
+    body["status"] = json!({
+        "certificate": "AAAA",
+        "conditions": [condition("Approved"), condition("Denied"), condition(""), condition("")],
+    });
+    let old = trial().decode(body.clone());
+    assert_eq!(trial().patch(&old, &json!({})).map(drop), Ok(()));
+    assert_eq!(trial().patch_part("approval", &old, &json!({})).map(drop), Ok(()));
+    let error = |kind: &str| {
+        format!(
+            "status.conditions: Forbidden: updates may not modify a condition of type \"{kind}\"\n@@ -4,7 +4,7 @@\n   \
+             \"Status\": \"True\",\n   \"Reason\": \"\",\n   \"Message\": \"\",\n-  \"LastUpdateTime\": null,\n-  \
+             \"LastTransitionTime\": null\n+  \"LastUpdateTime\": \"1970-01-01T00:00:00Z\",\n+  \
+             \"LastTransitionTime\": \"1970-01-01T00:00:00Z\"\n  }}\n ]\n"
+        )
+    };
+    let errors = trial().status(&old, body["status"].clone()).map(drop);
+    assert_eq!(errors, Err(vec![error("Approved"), error("Denied")]));
 }
