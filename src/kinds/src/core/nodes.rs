@@ -13,6 +13,7 @@ use crate::{
     values::{entries, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
+mod config;
 mod proxy;
 mod validation;
 
@@ -57,7 +58,8 @@ impl Strategy for Nodes {
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        drop_config(object);
+        config::drop_source(object, None);
+        config::drop_status(object, None);
         // An update never drops them: it keeps the status, and that of the status may set them whatever is off.
         if let Some(status) = object
             .get_mut("status")
@@ -73,7 +75,7 @@ impl Strategy for Nodes {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
-        drop_config(new);
+        config::drop_source(new, Some(old));
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -95,7 +97,7 @@ impl Strategy for Nodes {
 
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "spec");
-        drop_config(new);
+        config::drop_status(new, Some(old));
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -121,15 +123,6 @@ fn join_pod_ranges(object: &mut Value) {
     } else {
         let list = json!([single]);
         spec.insert("podCIDRs".into(), list);
-    }
-}
-
-/// Kubelets are no longer configured through the API.
-fn drop_config(object: &mut Value) {
-    for (part, field) in [("spec", "configSource"), ("status", "config")] {
-        if let Some(part) = object.get_mut(part) {
-            remove(part, field);
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{Feature, Features};
 use trireme_registry::Strategy as _;
 
-use super::{Nodes, drop_config, kernel, kind, readiness, roles, validation};
+use super::{Nodes, kernel, kind, readiness, roles, validation};
 use crate::testing::Trial;
 
 fn nodes() -> Nodes {
@@ -41,15 +41,21 @@ fn defaults_join_what_belongs_together() {
         nodes().default(&mut object);
         assert_eq!(object, want, "{given}");
     }
-    let mut object = json!({"spec": {"configSource": {}}, "status": {"config": {}}});
-    drop_config(&mut object);
-    assert_eq!(object, json!({"spec": {}, "status": {}}));
+    let object = json!({"metadata": {"name": "n"}, "spec": {"configSource": {}}, "status": {"config": {}}});
+    let object = Trial::new("", "nodes", kind(Features::default())).create(object);
+    let object = object.expect("a valid node");
+    let dropped = ["/spec/configSource", "/status/config"].map(|field| object.pointer(field));
+    assert_eq!(dropped, [None, None]);
 }
 
 #[test]
 fn invalid_nodes_are_refused() {
-    let cases: [(Value, &[&str]); 8] = [
+    let cases: [(Value, &[&str]); 9] = [
         (json!({}), &[]),
+        (
+            json!({"metadata": {"annotations": {"scheduler.alpha.kubernetes.io/preferAvoidPods": "{\"preferAvoidPods\":[{}]}"}}}),
+            &["metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature: Required value"],
+        ),
         (
             json!({"status": {"nodeInfo": {"swap": {"capacity": 0}}}}),
             &["metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero"],
@@ -193,4 +199,29 @@ fn ranges_in_odd_forms_may_stay_where_they_are_not_held_against_the_strict_rules
     let features = Features::without(&[Feature::StrictIpCidrValidation]);
     let lenient = Trial::new("", "nodes", kind(features));
     lenient.expect_errors(&[(node("10.0.0.1/24"), &[]), (node("10.00.0.0/24"), &[])]);
+}
+
+#[test]
+fn stored_sources_of_configuration_stay_and_are_validated() {
+    let trial = Trial::new("", "nodes", kind(Features::default()));
+    let map = json!({"namespace": "n", "name": "m", "kubeletConfigKey": "k", "uid": "u", "resourceVersion": "1"});
+    let node = |source: Value, active: Value| {
+        let (spec, status) = (json!({"configSource": source}), json!({"config": {"active": active}}));
+        json!({"metadata": {"name": "n"}, "spec": spec, "status": status})
+    };
+    let old = trial.decode(node(json!({}), json!({"configMap": map})));
+    let nothing =
+        "spec.configSource: Invalid value: {\"ConfigMap\":null}: exactly one reference subfield must be non-nil";
+    let errors = trial.update(&old, node(json!({}), json!({})));
+    assert_eq!(errors.map(drop), Err(vec![nothing.to_owned()]));
+    let errors = trial.update(&old, node(json!({"configMap": map}), json!({})));
+    let set = ["uid", "resourceVersion"]
+        .map(|field| format!("spec.configSource.configMap.{field}: Forbidden: {field} must not be set in spec"));
+    assert_eq!(errors.map(drop), Err(set.to_vec()));
+    let anonymous =
+        json!({"config": {"active": {"configMap": {"namespace": "n", "name": "m", "kubeletConfigKey": ""}}}});
+    let missing = ["uid", "resourceVersion", "kubeletConfigKey"]
+        .map(|field| format!("status.config.active.configMap.{field}: Required value"));
+    let errors = [&[nothing.to_owned()], missing.as_slice()].concat();
+    assert_eq!(trial.status(&old, anonymous).map(drop), Err(errors));
 }

@@ -10,6 +10,7 @@ use trireme_machinery::{
     json, names,
 };
 
+use super::config::validate_node_config;
 use crate::{
     checks::{legacy_cidr, push_invalid},
     resource_names::validate_resource_quantity_value,
@@ -69,6 +70,7 @@ pub(super) fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
         let why = "node updates may not change providerID except from \"\" to valid";
         errors.push(Error::forbidden(&path.child("providerID"), why));
     }
+    validate_node_config(new, &mut errors);
     errors.extend(validate_node_taints(
         items(after, "taints"),
         &Path::new("metadata.taints"),
@@ -96,10 +98,15 @@ fn validate_node_specific_annotations(node: &Value) -> ErrorList {
     }
     let given = text(annotations, AVOID_PODS);
     if !given.is_empty() {
-        let path = path.child("AvoidPods");
         match json::decode(given.as_bytes()) {
             Ok(avoided) => validate_avoid_pods_in_node_annotations(&avoided.value, &path, &mut errors),
-            Err(error) => errors.push(Error::invalid_str(&path, AVOID_PODS, &error.to_string())),
+            Err(error) => {
+                errors.push(Error::invalid_str(
+                    &path.child("AvoidPods"),
+                    AVOID_PODS,
+                    &error.to_string(),
+                ));
+            }
         }
     }
     errors
