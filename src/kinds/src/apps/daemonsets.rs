@@ -133,7 +133,7 @@ impl Strategy for DaemonSets {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            validate_daemon_set_spec(self.capabilities, spec, &mut errors);
+            validate_daemon_set_spec(self.capabilities, spec, template_generation(object), &mut errors);
         }
         errors
     }
@@ -201,7 +201,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
 }
 
 /// As upstream's `ValidateDaemonSetSpec`.
-fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &mut ErrorList) {
+fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, generation: i64, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
     let none = Value::Null;
@@ -222,6 +222,8 @@ fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &m
     pod_template::validate_pod_template_spec(capabilities, template, &template_path, errors);
     validate_restart_policy_always(template, &template_path, "DaemonSet", errors);
     validate_nonnegative_fields(spec, &path, &["minReadySeconds"], errors);
+    let generation = json!({ "templateGeneration": generation });
+    validate_nonnegative_fields(&generation, &path, &["templateGeneration"], errors);
     validate_daemon_set_update_strategy(spec, &path.child("updateStrategy"), errors);
     validate_nonnegative_fields(spec, &path, &["revisionHistoryLimit"], errors);
 }
@@ -295,6 +297,15 @@ mod tests {
             json!({ "metadata": { "annotations": { TEMPLATE_GENERATION: "9" } }, "spec": { "minReadySeconds": 1 } });
         let kept = trial.patch(&changed, &forged).expect("other fields may change");
         assert_eq!(template_generation(&kept), 2);
+    }
+
+    #[test]
+    fn a_stored_annotation_below_zero_is_refused() {
+        let mut body = daemon_set(&json!({}));
+        body["metadata"]["annotations"] = json!({ TEMPLATE_GENERATION: "-1" });
+        let old = trial().decode(body);
+        let error = "spec.templateGeneration: Invalid value: -1: must be greater than or equal to 0";
+        assert_eq!(trial().patch(&old, &json!({})).map(drop), Err(vec![error.to_owned()]));
     }
 
     #[test]

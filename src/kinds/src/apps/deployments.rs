@@ -128,7 +128,7 @@ impl Strategy for Deployments {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            validate_deployment_spec(self.capabilities, spec, &Path::new("spec"), &mut errors);
+            validate_deployment_spec(self.capabilities, spec, rollback_to(object), &mut errors);
         }
         errors
     }
@@ -195,20 +195,24 @@ impl Strategy for Deployments {
     }
 }
 
-/// As upstream's `ValidateDeploymentSpec`.
-fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// The revision to go back to, if there is one.
+fn rollback_to(object: &Value) -> Option<i64> {
+    parse_int(text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"))).ok()
+}
+
+/// As upstream's `ValidateDeploymentSpec`; `revision` is the one to go back to.
+fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, revision: Option<i64>, errors: &mut ErrorList) {
+    let path = &Path::new("spec");
     validate_nonnegative_fields(spec, path, &["replicas"], errors);
     validate_selector(spec, path, "deployment", errors);
     validate_pod_template_spec_for_replica_set(capabilities, spec, path, "ReplicaSet", errors);
     if let Some(strategy) = spec.get("strategy") {
         validate_deployment_strategy(strategy, &path.child("strategy"), errors);
     }
-    validate_nonnegative_fields(
-        spec,
-        path,
-        &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
-        errors,
-    );
+    validate_nonnegative_fields(spec, path, &["minReadySeconds", "revisionHistoryLimit"], errors);
+    let rollback = json!({ "version": revision });
+    validate_nonnegative_fields(&rollback, &path.child("rollback"), &["version"], errors);
+    validate_nonnegative_fields(spec, path, &["progressDeadlineSeconds"], errors);
     let ready = integer_at(spec, "/minReadySeconds").unwrap_or(0);
     if let Some(deadline) = integer_at(spec, "/progressDeadlineSeconds").filter(|deadline| *deadline <= ready) {
         let at = path.child("progressDeadlineSeconds");
@@ -283,6 +287,14 @@ mod tests {
         let message = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
                     \"x\": invalid syntax";
         assert_eq!(error("x").as_deref(), Some(message));
+    }
+
+    #[test]
+    fn the_revision_to_go_back_to_is_not_negative() {
+        let mut body = deployment(&json!({}));
+        body["metadata"]["annotations"] = json!({ ROLLBACK_TO: "-3" });
+        let error = "spec.rollback.version: Invalid value: -3: must be greater than or equal to 0";
+        trial().expect_errors(&[(body, &[error])]);
     }
 
     #[test]

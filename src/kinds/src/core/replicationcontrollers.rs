@@ -20,6 +20,8 @@ use crate::{
     },
 };
 
+/// The prefix of annotations with fields that were lost in a conversion.
+const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 const SPEC: &str = "io.k8s.api.core.v1.ReplicationControllerSpec";
 const STATUS: &str = "io.k8s.api.core.v1.ReplicationControllerStatus";
 
@@ -107,7 +109,9 @@ impl Strategy for ReplicationControllers {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let capabilities = self.capabilities.in_change_of(old.pointer("/spec/template"));
-        Self { capabilities }.validate(context, new)
+        let mut errors = Self { capabilities }.validate(context, new);
+        validate_non_convertible_fields(new, old, &mut errors);
+        errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
@@ -147,6 +151,26 @@ impl Strategy for ReplicationControllers {
 
     fn orphans_by_default(&self) -> bool {
         true
+    }
+}
+
+/// A ReplicaSet's fields that a controller cannot have stand in annotations; they may not change.
+fn validate_non_convertible_fields(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let metadata = old.get("metadata").unwrap_or(&Value::Null);
+    for (key, value) in entries(metadata, "annotations").filter(|(key, _)| key.starts_with(NON_CONVERTIBLE)) {
+        let Some((_, field)) = key.split_once('/').filter(|(_, field)| !field.contains('/')) else {
+            continue;
+        };
+        let selector = |object: &Value| object.pointer("/spec/selector").cloned();
+        if !field.contains("selector") {
+            let mut error = Error::not_found(&Path::new(field), value);
+            error.body.push_str(": unknown non-convertible field");
+            errors.push(error);
+        } else if selector(new) != selector(old) {
+            let detail = "cannot update non-convertible selector";
+            let shown = selector(new).unwrap_or_default();
+            errors.push(Error::invalid(&Path::new("spec.selector"), &shown, detail));
+        }
     }
 }
 
@@ -196,5 +220,24 @@ mod tests {
                 ],
             ),
         ]);
+    }
+
+    #[test]
+    fn fields_that_were_lost_in_a_conversion_stay() {
+        let mut body = named("a", json!({ "template": testing::template() }));
+        body["metadata"]["annotations"] =
+            json!({ "non-convertible.kubernetes.io/selector": "A", "non-convertible.kubernetes.io/other": "B" });
+        let old = trial().create(body).expect("the controller is valid");
+        let labels = json!({ "app": "x", "b": "c" });
+        let template = json!({ "metadata": { "labels": labels } });
+        let errors = trial().patch(&old, &json!({ "spec": { "selector": labels, "template": template } }));
+        assert_eq!(
+            errors,
+            Err(vec![
+                "other: Not found: \"B\": unknown non-convertible field".to_owned(),
+                r#"spec.selector: Invalid value: {"app":"x","b":"c"}: cannot update non-convertible selector"#
+                    .to_owned(),
+            ])
+        );
     }
 }
