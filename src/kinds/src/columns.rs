@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trireme_machinery::time;
+use trireme_machinery::{selector::compile_label_selector, time};
 use trireme_registry::Column;
 
 use crate::values::{text, text_at};
@@ -104,7 +104,35 @@ pub(crate) fn since(at: &str, now: Timestamp) -> String {
     }
 }
 
+/// A label selector, or that it is none (`FormatLabelSelector`).
+pub(crate) fn label_selector(selector: Option<&Value>) -> Value {
+    match compile_label_selector(selector.and_then(Value::as_object)) {
+        Ok(selector) => or_none(&selector.to_string()),
+        Err(_) => "<error>".into(),
+    }
+}
+
 /// A text, or `<none>` if there is none.
 pub(crate) fn or_none(text: &str) -> Value {
     Value::from(if text.is_empty() { "<none>" } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn selectors_are_shown_or_that_they_are_none() {
+        let selector = |key: &str| Some(json!({ "matchLabels": { key: "b" } }));
+        for (selector, shown) in [
+            (None, "<none>"),
+            (Some(json!({})), "<none>"),
+            (selector("a"), "a=b"),
+            (selector("-"), "<error>"),
+        ] {
+            assert_eq!(label_selector(selector.as_ref()), shown, "{selector:?}");
+        }
+    }
 }

@@ -286,13 +286,7 @@ pub(crate) fn count_column(
 
 /// The names and images of the template's containers, and the selector: what `-o wide` adds.
 pub(crate) fn template_columns(spec_type: &'static str) -> [Column; 3] {
-    let selector = |object: &Value| {
-        let selector = object.pointer("/spec/selector").and_then(Value::as_object);
-        let text = compile_label_selector(selector)
-            .map(|selector| selector.to_string())
-            .unwrap_or_default();
-        Value::from(if text.is_empty() { "<none>".to_owned() } else { text })
-    };
+    let selector = |object: &Value| columns::label_selector(object.pointer("/spec/selector"));
     let [containers, images] = container_columns("/spec/template/spec");
     let described = columns::documented(spec_type, "selector");
     [

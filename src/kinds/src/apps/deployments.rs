@@ -8,6 +8,7 @@ use trireme_machinery::{
         parse_int,
         structs::{self, PrintedShape},
     },
+    selector::compile_label_selector,
 };
 use trireme_registry::{
     ResetFields, Strategy, WriteContext,
@@ -18,7 +19,7 @@ use trireme_registry::{
 
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
-    columns,
+    columns::{self, column, documented, wide},
     gated::{GatedField, drop_disabled_fields},
     kind::Kind,
     pod_template::{Capabilities, drop_disabled_at},
@@ -57,7 +58,13 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
         "availableReplicas",
         "/status/availableReplicas",
     );
-    let [containers, images, selector] = template_columns(SPEC);
+    let [containers, images, _] = template_columns(SPEC);
+    let selector = wide(column(
+        "Selector",
+        "string",
+        documented(SPEC, "selector"),
+        shown_selector,
+    ));
     Kind::new("apps", "deployments", Deployments { capabilities })
         .columns(vec![
             columns::name(),
@@ -74,6 +81,12 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
             status_replicas: "status.replicas".into(),
             selector: Some("spec.selector".into()),
         })
+}
+
+/// The selector as a row has it, which is not as [`columns::label_selector`] has it.
+fn shown_selector(object: &Value) -> Value {
+    let selector = object.pointer("/spec/selector").and_then(Value::as_object);
+    compile_label_selector(selector).map_or_else(|_| "<invalid>".into(), |selector| selector.to_string().into())
 }
 
 #[derive(Default)]

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    field::{Error, ErrorList, Path},
-    selector::compile_label_selector,
-};
+use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext, strategy::MetadataChecks};
 
 use super::{jobs, schedule};
 use crate::{
     checks::validate_nonnegative_fields,
-    columns::{self, column, documented, or_none, since, wide},
+    columns::{self, column, documented, since, wide},
     kind::Kind,
     pod_template::{Capabilities, drop_disabled_at},
     values::{items, keep_field, struct_mut, text, text_at},
@@ -39,7 +36,8 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
         columns::name(),
         column("Schedule", "string", documented(SPEC, "schedule"), schedule),
         column("Timezone", "string", documented(SPEC, "timeZone"), |object| {
-            or_none(text_at(object, "/spec/timeZone"))
+            let zone = object.pointer("/spec/timeZone");
+            Value::from(zone.and_then(Value::as_str).unwrap_or("<none>"))
         }),
         column("Suspend", "boolean", documented(SPEC, "suspend"), suspend),
         column("Active", "integer", documented(STATUS, "active"), active),
@@ -51,13 +49,7 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
             "Selector",
             "string",
             documented(JOB_SPEC, "selector"),
-            |object| {
-                let selector = object
-                    .pointer("/spec/jobTemplate/spec/selector")
-                    .and_then(Value::as_object);
-                let selector = selector.and_then(|selector| compile_label_selector(Some(selector)).ok());
-                or_none(&selector.map(|selector| selector.to_string()).unwrap_or_default())
-            },
+            |object| columns::label_selector(object.pointer("/spec/jobTemplate/spec/selector")),
         )),
     ])
 }

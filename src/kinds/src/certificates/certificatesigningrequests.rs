@@ -2,8 +2,6 @@
 //!
 //! The right to approve and sign is checked where requests are authorized.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::ErrorList,
@@ -25,7 +23,7 @@ use super::{
     },
 };
 use crate::{
-    columns::{self, column, described, documented},
+    columns::{self, column, described, documented, or_none},
     kind::Kind,
     values::{keep_field, set_default, struct_mut, text, text_at},
 };
@@ -36,16 +34,16 @@ const SIGNER: &str = "Requested signer for the request. It is a qualified name i
 pub(crate) fn kind() -> Kind {
     let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
     let duration = |object: &Value| {
-        let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_u64);
-        let shown = |seconds| {
-            time::human_duration(jiff::SignedDuration::try_from(Duration::from_secs(seconds)).unwrap_or_default())
-        };
+        let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+        let shown = |seconds| time::human_duration(jiff::SignedDuration::from_secs(seconds));
         Value::from(seconds.map_or_else(|| "<none>".to_owned(), shown))
     };
     let kind = Kind::new("certificates.k8s.io", "certificatesigningrequests", SigningRequests).columns(vec![
         columns::name(),
         columns::age(),
-        column("SignerName", "string", described(SIGNER), at("/spec/signerName")),
+        column("SignerName", "string", described(SIGNER), |object| {
+            or_none(text_at(object, "/spec/signerName"))
+        }),
         column(
             "Requestor",
             "string",

@@ -213,3 +213,12 @@ fn stored_errors_may_stay_but_decisions_may_not_change() {
     let errors = trial().status(&old, body["status"].clone()).map(drop);
     assert_eq!(errors, Err(vec![error("Approved"), error("Denied")]));
 }
+
+#[test]
+fn cells_of_odd_requests() {
+    let object = json!({ "metadata": {}, "spec": { "expirationSeconds": -5 } });
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let columns = kind().columns;
+    let cells: Vec<Value> = columns.iter().map(|column| (column.cell)(&object, now)).collect();
+    assert_eq!(cells[2..], ["<none>", "", "<invalid>", "Pending"]);
+}

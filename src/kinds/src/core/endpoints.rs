@@ -51,10 +51,10 @@ fn shown(object: &Value) -> String {
     }
     let more = all.len().saturating_sub(SHOWN);
     all.truncate(SHOWN);
-    match (all.is_empty(), more) {
-        (true, _) => "<none>".to_owned(),
-        (false, 0) => all.join(","),
-        (false, more) => format!("{} + {more} more...", all.join(",")),
+    match more {
+        _ if items(object, "subsets").is_empty() => "<none>".to_owned(),
+        0 => all.join(","),
+        more => format!("{} + {more} more...", all.join(",")),
     }
 }
 

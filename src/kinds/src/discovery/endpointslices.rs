@@ -42,17 +42,10 @@ pub(crate) fn kind(features: Features) -> Kind {
             text(object, "addressType").into()
         }),
         column("Ports", "string", documented(TYPE, "ports"), |object| {
-            let ports = items(object, "ports")
-                .iter()
-                .map(|port| match (number(port, "port"), text(port, "name")) {
-                    (Some(port), _) => port.to_string(),
-                    (None, "") => "*".to_owned(),
-                    (None, name) => name.to_owned(),
-                });
-            // One port without number and name stands for all ports, which is shown as no port.
-            let is_open =
-                matches!(items(object, "ports"), [port] if port.get("port").is_none() && text(port, "name").is_empty());
-            first_of(if is_open { Vec::new() } else { ports.collect() }).into()
+            let ports = items(object, "ports").iter().map(|port| {
+                number(port, "port").map_or_else(|| text(port, "name").to_owned(), |port| port.to_string())
+            });
+            first_of(ports.collect()).into()
         }),
         column("Endpoints", "string", documented(TYPE, "endpoints"), |object| {
             let addresses = items(object, "endpoints")
@@ -67,10 +60,10 @@ pub(crate) fn kind(features: Features) -> Kind {
 fn first_of(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(SHOWN);
     all.truncate(SHOWN);
-    match (all.is_empty(), more) {
-        (true, _) => "<unset>".to_owned(),
-        (false, 0) => all.join(","),
-        (false, more) => format!("{} + {more} more...", all.join(",")),
+    match (all.join(","), more) {
+        (shown, 0) if shown.is_empty() => "<unset>".to_owned(),
+        (shown, 0) => shown,
+        (shown, more) => format!("{shown} + {more} more..."),
     }
 }
 
@@ -340,6 +333,20 @@ mod tests {
         slice["metadata"]["labels"] =
             json!({ "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" });
         assert_eq!(trial.warnings(&slice, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ports_without_numbers_are_shown_by_their_names() {
+        let shown = |ports: Value| {
+            let columns = kind(Features::default()).columns;
+            (columns[2].cell)(&json!({ "ports": ports }), jiff::Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(shown(json!([])), "<unset>");
+        assert_eq!(shown(json!([{ "name": "" }])), "<unset>");
+        assert_eq!(
+            shown(json!([{ "name": "" }, { "name": "http" }, { "name": "a", "port": 1 }])),
+            ",http,1"
+        );
     }
 
     #[test]

@@ -42,14 +42,9 @@ fn parent(object: &Value) -> Value {
         shown.push('.');
         shown.push_str(text(parent, "group"));
     }
-    for part in [text(parent, "namespace"), text(parent, "name")]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-    {
-        shown.push('/');
-        shown.push_str(part);
-    }
-    Value::from(shown)
+    let (namespace, name) = (text(parent, "namespace"), text(parent, "name"));
+    let separator = if namespace.is_empty() { "" } else { "/" };
+    Value::from(format!("{}{separator}{namespace}/{name}", shown.to_lowercase()))
 }
 
 struct IpAddresses;

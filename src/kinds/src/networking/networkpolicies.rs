@@ -7,7 +7,6 @@ use trireme_machinery::{
     Features,
     field::{Error, ErrorList, Path},
     names,
-    selector::compile_label_selector,
 };
 use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
@@ -17,7 +16,7 @@ use crate::{
         is_invalid_label_selector, legacy_cidr, number, push_invalid, push_invalid_number,
         validate_tolerated_label_selector,
     },
-    columns::{self, column, documented, or_none},
+    columns::{self, column, documented},
     kind::Kind,
     values::{items, struct_mut, text},
 };
@@ -28,14 +27,7 @@ const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 /// The kind's parts.
 pub(crate) fn kind(features: Features) -> Kind {
-    let selector = |object: &Value| {
-        let selector = object.pointer("/spec/podSelector").and_then(Value::as_object);
-        or_none(
-            &compile_label_selector(selector)
-                .map(|selector| selector.to_string())
-                .unwrap_or_default(),
-        )
-    };
+    let selector = |object: &Value| columns::label_selector(object.pointer("/spec/podSelector"));
     Kind::new("networking.k8s.io", "networkpolicies", NetworkPolicies { features }).columns(vec![
         columns::name(),
         column("Pod-Selector", "string", documented(SPEC, "podSelector"), selector),

@@ -89,21 +89,22 @@ fn target(spec: &Value, status: &Value) -> String {
             .and_then(|part| part.get(name))?;
         Some(number.as_str().map_or_else(|| format!("{number}%"), str::to_owned))
     };
-    let pair = |name: &str| {
-        let current = at(status, "current", name).unwrap_or_else(|| "<unknown>".to_owned());
-        at(spec, "target", name).map(|wanted| format!("{current}/{wanted}"))
-    };
+    let (wanted, current) = (|name| at(spec, "target", name), |name| at(status, "current", name));
+    // Go prints a quantity that is absent so.
+    let nil = || "<nil>".to_owned();
+    let unknown = || "<unknown>".to_owned();
+    let measured = |name| current(name).unwrap_or_else(if status.get(field).is_some() { nil } else { unknown });
     let name = spec.get(field).map_or("", |source| text(source, "name"));
-    match kind {
-        "Resource" | "ContainerResource" => {
-            let pair = pair("averageValue").or_else(|| pair("averageUtilization"));
-            format!("{name}: {}", pair.unwrap_or_else(|| "<unknown>/<auto>".to_owned()))
+    match (kind, wanted("averageValue")) {
+        ("Resource" | "ContainerResource", Some(average)) => format!("{name}: {}/{average}", measured("averageValue")),
+        ("Resource" | "ContainerResource", None) => {
+            let share = wanted("averageUtilization").unwrap_or_else(|| "<auto>".to_owned());
+            let current = current("averageUtilization").unwrap_or_else(unknown);
+            format!("{name}: {current}/{share}")
         }
-        "Pods" => pair("averageValue").unwrap_or_default(),
-        _ => match pair("averageValue") {
-            Some(pair) => format!("{pair} (avg)"),
-            None => pair("value").unwrap_or_default(),
-        },
+        ("Pods", average) => format!("{}/{}", measured("averageValue"), average.unwrap_or_else(nil)),
+        (_, Some(average)) => format!("{}/{average} (avg)", current("averageValue").unwrap_or_else(unknown)),
+        (_, None) => format!("{}/{}", measured("value"), wanted("value").unwrap_or_else(nil)),
     }
 }
 
@@ -483,5 +484,10 @@ mod tests {
             ] },
         });
         assert_eq!(targets(&object), "cpu: 41%/80%, <unknown>/30 (avg) + 1 more...");
+        let object = json!({
+            "spec": { "metrics": [{ "type": "Pods", "pods": {} }, { "type": "Object", "object": {} }] },
+            "status": { "currentMetrics": [{}, { "type": "Object", "object": { "current": {} } }] },
+        });
+        assert_eq!(targets(&object), "<unknown>/<nil>, <nil>/<nil>");
     }
 }
