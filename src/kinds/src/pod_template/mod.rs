@@ -47,7 +47,9 @@ pub(crate) use scheduling::{
     apply_label_keys, validate_node_selector, validate_tolerated_node_selector, validate_tolerations,
 };
 pub(crate) use security::Capabilities;
-pub(crate) use sources::{source_path, validate_csi_driver_name, validate_volume_source};
+pub(crate) use sources::{
+    source_path, validate_csi_driver_name, validate_template_object_meta, validate_volume_source,
+};
 pub(crate) use spec::{validate_pod_spec, validate_preemption_policy};
 pub(crate) use tolerated::{Tolerated, has_invalid_node_selector_value};
 pub(crate) use warnings::{node_label_advice, warnings};

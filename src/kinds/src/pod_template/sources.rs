@@ -1,7 +1,7 @@
 //! Validation of the sources that volumes of pods can have, but for those that are made of files.
 //! Persistent volumes have most of them too.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     meta::validate_annotations,
@@ -303,7 +303,7 @@ fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mu
 
 /// Of the metadata of a claim that is to be made only labels and annotations may be given.
 /// Upstream: `ValidateTemplateObjectMeta`.
-fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else {
         return;
     };
@@ -315,6 +315,7 @@ fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut
             None | Some(Value::Null) => false,
             Some(Value::String(text)) => !text.is_empty(),
             Some(Value::Array(list)) => !list.is_empty(),
+            Some(number) if field == "generation" => *number != json!(0),
             Some(_) => true,
         };
         if is_set {

@@ -10,6 +10,7 @@ use trireme_machinery::{
 };
 
 use super::{
+    capacity::equal,
     claim::{MAX_CONFIGURATIONS, RequestNames},
     lists::{by, validate_label_value, validate_set, validate_slice},
     names::{validate_pool_name, validate_uid},
@@ -89,8 +90,8 @@ pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) ->
     validate_resource_claim_user_references(new, status, old_status, &path.child("reservedFor"), &mut errors);
     let at = path.child("allocation");
     match (allocation, old_status.get("allocation")) {
-        (Some(allocation), Some(before)) if allocation != before => {
-            let shown = structs::compact(Some(allocation), PrintedShape::Pointer(ALLOCATION));
+        (Some(_), Some(before)) if !equal(allocation, Some(before)) => {
+            let shown = structs::compact(allocation, PrintedShape::Pointer(ALLOCATION));
             errors.push(Error::invalid_shown(&at, shown, "field is immutable"));
         }
         (Some(allocation), None) => {

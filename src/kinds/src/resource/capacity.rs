@@ -12,6 +12,37 @@ use crate::{checks::quantity, values::items};
 
 const MAX_OPTIONS: usize = 10;
 
+/// Compares parts of claims: amounts of capacity may be written in several ways (`apiequality.Semantic`).
+pub(super) fn equal(new: Option<&Value>, old: Option<&Value>) -> bool {
+    match (new, old) {
+        (Some(Value::Object(new)), Some(Value::Object(old))) => {
+            new.len() == old.len()
+                && new.iter().all(|(name, value)| {
+                    let before = old.get(name);
+                    match name.as_str() {
+                        "consumedCapacity" => equal_amounts(Some(value), before),
+                        "capacity" => equal_amounts(value.get("requests"), before.and_then(|old| old.get("requests"))),
+                        _ => equal(Some(value), before),
+                    }
+                })
+        }
+        (Some(Value::Array(new)), Some(Value::Array(old))) => {
+            let mut pairs = new.iter().zip(old);
+            new.len() == old.len() && pairs.all(|(new, old)| equal(Some(new), Some(old)))
+        }
+        (new, old) => new == old,
+    }
+}
+
+fn equal_amounts(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let (Some(new), Some(old)) = (new.and_then(Value::as_object), old.and_then(Value::as_object)) else {
+        return new == old;
+    };
+    let mut amounts = new.iter();
+    new.len() == old.len()
+        && amounts.all(|(name, amount)| old.get(name).is_some_and(|old| quantity(amount) == quantity(old)))
+}
+
 /// Validates the policy of a capacity of this `value`.
 pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let most = quantity(value.unwrap_or(&Value::Null));

@@ -12,6 +12,7 @@ use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource
 
 use super::{
     allocation::{self, SharedDeviceId},
+    capacity::equal,
     claim::{self, default_spec, validate_resource_claim_spec},
     gated::{self, GatedFields},
     shapes::CLAIM_SPEC,
@@ -110,7 +111,7 @@ impl Strategy for ResourceClaims {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let spec = new.get("spec");
-        if spec == old.get("spec") {
+        if equal(spec, old.get("spec")) {
             return ErrorList::new();
         }
         let shown = structs::compact(spec, PrintedShape::Struct(CLAIM_SPEC));

@@ -5,17 +5,16 @@ use trireme_machinery::{
     Features, GroupVersion,
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
-    meta::validate_annotations,
-    selector::validate_labels,
 };
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
+    capacity::equal,
     claim::{self, default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
     v1beta1,
 };
-use crate::{columns, kind::Kind};
+use crate::{columns, kind::Kind, pod_template::validate_template_object_meta};
 
 /// The kind's parts.
 pub(crate) fn kind(features: Features) -> Kind {
@@ -63,7 +62,7 @@ impl Strategy for ResourceClaimTemplates {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         let spec = new.get("spec");
-        if spec != old.get("spec") {
+        if !equal(spec, old.get("spec")) {
             let shown = shown(spec.unwrap_or(&Value::Null));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
         }
@@ -72,20 +71,6 @@ impl Strategy for ResourceClaimTemplates {
 
     fn returns_deleted_object(&self) -> bool {
         true
-    }
-}
-
-/// A claim's labels and annotations can be given, nothing else of its metadata.
-fn validate_template_object_meta(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let metadata = spec.get("metadata").and_then(Value::as_object);
-    let part = |name: &str| metadata.and_then(|fields| fields.get(name)).and_then(Value::as_object);
-    errors.extend(validate_annotations(part("annotations"), &path.child("annotations")));
-    errors.extend(validate_labels(part("labels"), &path.child("labels")));
-    for (name, ..) in METADATA {
-        let is_set = metadata.is_some_and(|fields| fields.contains_key(*name));
-        if is_set && !matches!(*name, "labels" | "annotations") {
-            errors.push(Error::forbidden(&path.child(name), "cannot be set"));
-        }
     }
 }
 

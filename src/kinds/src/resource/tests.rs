@@ -392,3 +392,31 @@ fn a_slice_keeps_its_driver_and_dates_its_taints() {
     let warning = r#"spec.driver: driver names should be lowercase; "D" contains uppercase characters"#;
     assert_eq!(trial.warnings(&slice(json!({ "driver": "D" })), None), [warning]);
 }
+
+#[test]
+fn managed_fields_of_a_template_are_refused() {
+    let trial = Trial::new(
+        GROUP,
+        "resourceclaimtemplates",
+        resourceclaimtemplates::kind(Features::default()),
+    );
+    let metadata = json!({ "name": "", "uid": "u", "generation": 0, "managedFields": [{ "manager": "m" }] });
+    let body = named("t", json!({ "metadata": metadata, "spec": {} }));
+    let errors = ["uID", "managedFields"].map(|field| format!("spec.metadata.{field}: Forbidden: cannot be set"));
+    assert_eq!(trial.errors(body), errors);
+}
+
+#[test]
+fn a_claim_may_be_sent_with_its_quantities_in_other_words() {
+    let request = |size: &str| exactly(json!({ "capacity": { "requests": { "memory": size } } }));
+    let mut old = claims().create(request("1024")).expect("a valid claim");
+    assert!(claims().update(&old, request("1Ki")).is_ok());
+    assert!(claims().update(&old, request("1025")).is_err());
+    let status = |size: &str| {
+        let result = json!({ "request": "r", "driver": "d", "pool": "p", "device": "x", "consumedCapacity": { "memory": size } });
+        json!({ "allocation": { "devices": { "results": [result] } } })
+    };
+    old["status"] = status("1024");
+    assert!(claims().status(&old, status("1Ki")).is_ok());
+    assert!(claims().status(&old, status("1025")).is_err());
+}
