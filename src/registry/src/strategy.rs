@@ -45,6 +45,8 @@ pub enum MetadataChecks {
     None,
     /// Those of a new object.
     OfNew,
+    /// Those of a new object, twice.
+    OfNewTwice,
     /// Those of the change.
     OfChange,
     /// Those of the change and of a new object.

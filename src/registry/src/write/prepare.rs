@@ -137,7 +137,12 @@ impl Writer {
             };
             errors.extend(validate(new_view, old_view, &path));
         }
-        if matches!(repeated, MetadataChecks::OfNew | MetadataChecks::OfBoth) {
+        let of_new = match repeated {
+            MetadataChecks::None | MetadataChecks::OfChange => 0,
+            MetadataChecks::OfNew | MetadataChecks::OfBoth => 1,
+            MetadataChecks::OfNewTwice => 2,
+        };
+        for _ in 0..of_new {
             errors.extend(validate_metadata(&self.info, new));
         }
         errors

@@ -16,7 +16,7 @@ use trireme_machinery::{
     },
     meta,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, strategy::MetadataChecks};
 
 use crate::{
     columns::{self, column, described, documented, wide},
@@ -92,6 +92,10 @@ struct PersistentVolumes {
 }
 
 impl Strategy for PersistentVolumes {
+    fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
+        MetadataChecks::OfNewTwice
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         set_default(spec, "persistentVolumeReclaimPolicy", "Retain");
