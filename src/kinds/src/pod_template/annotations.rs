@@ -53,10 +53,11 @@ pub(crate) fn validate_pod_specific_annotations(
             "must be a 32bit integer",
         ));
     }
-    for (key, value) in entries(metadata, "annotations") {
-        if key == SECCOMP_OF_POD || key.starts_with(SECCOMP) {
-            validate_seccomp_profile(value.as_str().unwrap_or_default(), &path.child(key), errors);
-        }
+    if let Some(profile) = annotation(metadata, SECCOMP_OF_POD) {
+        validate_seccomp_profile(profile, &path.child(SECCOMP_OF_POD), errors);
+    }
+    for (key, value) in entries(metadata, "annotations").filter(|(key, _)| key.starts_with(SECCOMP)) {
+        validate_seccomp_profile(value.as_str().unwrap_or_default(), &path.child(key), errors);
     }
     for (key, value) in entries(metadata, "annotations") {
         let Some(container) = key.strip_prefix(APP_ARMOR) else {

@@ -361,3 +361,20 @@ fn a_stored_token_may_keep_its_path() {
     let changed = Capabilities::default().in_change_of(Some(&old));
     assert_eq!(errors_where(changed, spec), Vec::<String>::new());
 }
+
+#[test]
+fn the_profile_of_a_pod_is_validated_before_those_of_containers() {
+    let [pod, container] = [
+        "seccomp.security.alpha.kubernetes.io/pod",
+        "container.seccomp.security.alpha.kubernetes.io/a",
+    ];
+    let template =
+        json!({ "metadata": { "annotations": { container: "x", pod: "x" } }, "spec": spec(json!({}), json!({})) });
+    let mut errors = ErrorList::new();
+    validate_pod_template_spec(Capabilities::default(), &template, &Path::new("template"), &mut errors);
+    let fields: Vec<String> = errors.into_iter().map(|error| error.field).collect();
+    assert_eq!(
+        fields,
+        [pod, container].map(|key| format!("template.annotations.{key}"))
+    );
+}
