@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    go_text::structs::{self, PrintedField, PrintedShape},
+    go_text::quote,
 };
 use trireme_registry::{Column, ResetFields, Strategy, WriteContext, request::Subresource, strategy::MetadataChecks};
 
 use crate::{
     checks::{number, validate_class_name},
     columns::{self, column, documented},
-    core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
+    core::persistentvolumes::{shown_spec, validate_inline},
     kind::Kind,
     pod_template::validate_csi_driver_name,
     values::{entries, is_true_at, keep_field, keep_metadata, text, text_at},
@@ -22,23 +22,6 @@ const STATUS: &str = "io.k8s.api.storage.v1.VolumeAttachmentStatus";
 const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-
-const INTERNAL_SPEC: &[PrintedField] = &[
-    ("Attacher", "attacher", PrintedShape::Text),
-    (
-        "Source",
-        "source",
-        PrintedShape::Struct(&[
-            ("PersistentVolumeName", "persistentVolumeName", PrintedShape::Plain),
-            (
-                "InlineVolumeSpec",
-                "inlineVolumeSpec",
-                PrintedShape::Pointer(SOURCE_FIELDS),
-            ),
-        ]),
-    ),
-    ("NodeName", "nodeName", PrintedShape::Text),
-];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -85,7 +68,7 @@ impl Strategy for VolumeAttachments {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = validate_volume_attachment(new);
         if new.get("spec") != old.get("spec") {
-            let shown = structs::compact(new.get("spec"), PrintedShape::Struct(INTERNAL_SPEC));
+            let shown = shown(new.get("spec").unwrap_or(&Value::Null));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
         }
         errors
@@ -111,6 +94,17 @@ impl Strategy for VolumeAttachments {
     fn metadata_checks_of_update(&self, _context: &WriteContext) -> MetadataChecks {
         MetadataChecks::OfNew
     }
+}
+
+/// `storage.VolumeAttachmentSpec` as errors show it.
+fn shown(spec: &Value) -> String {
+    let none = Value::Null;
+    let source = spec.get("source").unwrap_or(&none);
+    let [attacher, node] = ["attacher", "nodeName"].map(|field| quote(text(spec, field)));
+    let volume = source.get("persistentVolumeName").unwrap_or(&none);
+    let inline = shown_spec(source.get("inlineVolumeSpec"));
+    let source = format!("{{\"PersistentVolumeName\":{volume},\"InlineVolumeSpec\":{inline}}}");
+    format!("{{\"Attacher\":{attacher},\"Source\":{source},\"NodeName\":{node}}}")
 }
 
 /// Validates an attachment, old or new (`ValidateVolumeAttachment`).
@@ -214,6 +208,17 @@ mod tests {
         assert_eq!(old["status"], json!({ "attached": false }));
         let failure = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
         trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[failure])]);
+        let inline = json!({ "accessModes": ["ReadWriteOnce"], "csi": { "driver": "d", "volumeHandle": "h" } });
+        let source = json!({ "persistentVolumeName": null, "inlineVolumeSpec": inline });
+        let errors = trial
+            .patch(&old, &json!({ "spec": { "source": source } }))
+            .expect_err("it is immutable");
+        let shown = errors.concat();
+        let (head, tail) = (
+            r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":null,"InlineVolumeSpec":{"Capacity":null,"GCEPersistentDisk":null,"#,
+            r#","AccessModes":["ReadWriteOnce"],"ClaimRef":null,"PersistentVolumeReclaimPolicy":"","StorageClassName":"","MountOptions":null,"VolumeMode":null,"NodeAffinity":null,"VolumeAttributesClassName":null}},"NodeName":"n"}: field is immutable"#,
+        );
+        assert!(shown.starts_with(head) && shown.ends_with(tail), "{shown}");
         let renamed = trial.patch(&old, &json!({ "spec": { "source": { "persistentVolumeName": "-" } } }));
         let errors = renamed.expect_err("no volume has this name");
         assert!(

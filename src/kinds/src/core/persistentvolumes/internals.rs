@@ -1,6 +1,7 @@
 //! Volumes as messages show them: Kubernetes' internal structs.
 
-use trireme_machinery::go_text::structs::{PrintedField, PrintedShape};
+use serde_json::Value;
+use trireme_machinery::go_text::structs::{self, PrintedField, PrintedShape};
 
 const TERMS: &[PrintedField] = &[
     ("MatchExpressions", "matchExpressions", PrintedShape::List(REQUIREMENT)),
@@ -37,8 +38,43 @@ const PARTITION: PrintedField = ("Partition", "partition", PrintedShape::Number)
 const VOLUME_ID: PrintedField = ("VolumeID", "volumeID", PrintedShape::Text);
 const SECRET_REF: PrintedField = ("SecretRef", "secretRef", PrintedShape::Pointer(SECRET));
 
+/// The fields of `core.PersistentVolumeSpec` before those of its source, which stand in the struct itself.
+const BEFORE_SOURCE: &[PrintedField] = &[("Capacity", "capacity", PrintedShape::Plain)];
+/// The fields after them.
+const AFTER_SOURCE: &[PrintedField] = &[
+    ("AccessModes", "accessModes", PrintedShape::Plain),
+    ("ClaimRef", "claimRef", PrintedShape::Pointer(OBJECT)),
+    (
+        "PersistentVolumeReclaimPolicy",
+        "persistentVolumeReclaimPolicy",
+        PrintedShape::Text,
+    ),
+    ("StorageClassName", "storageClassName", PrintedShape::Text),
+    ("MountOptions", "mountOptions", PrintedShape::Plain),
+    ("VolumeMode", "volumeMode", PrintedShape::Plain),
+    ("NodeAffinity", "nodeAffinity", PrintedShape::Pointer(NODE_AFFINITY)),
+    (
+        "VolumeAttributesClassName",
+        "volumeAttributesClassName",
+        PrintedShape::Plain,
+    ),
+];
+
+/// Prints a pointer to the spec of a volume (`core.PersistentVolumeSpec`).
+pub(crate) fn shown_spec(spec: Option<&Value>) -> String {
+    if spec.is_none_or(Value::is_null) {
+        return "null".to_owned();
+    }
+    let parts = [BEFORE_SOURCE, SOURCE, AFTER_SOURCE].map(|fields| {
+        let shown = structs::compact(spec, PrintedShape::Struct(fields));
+        let inner = shown.strip_prefix('{').and_then(|shown| shown.strip_suffix('}'));
+        inner.unwrap_or_default().to_owned()
+    });
+    format!("{{{}}}", parts.join(","))
+}
+
 /// `core.PersistentVolumeSource`.
-pub(crate) const SOURCE: &[PrintedField] = &[
+pub(super) const SOURCE: &[PrintedField] = &[
     (
         "GCEPersistentDisk",
         "gcePersistentDisk",

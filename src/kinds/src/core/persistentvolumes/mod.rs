@@ -27,7 +27,7 @@ use crate::{
 };
 use internals::{NODE_AFFINITY, SOURCE};
 
-pub(crate) use internals::SOURCE as SOURCE_FIELDS;
+pub(crate) use internals::shown_spec;
 pub(crate) use spec::validate_inline;
 
 const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
