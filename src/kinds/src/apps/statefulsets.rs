@@ -225,6 +225,14 @@ struct Checks {
     templates: bool,
 }
 
+fn validate_volume_claim_templates(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
+        let (spec, at) = (claim.get("spec").unwrap_or(&Value::Null), path.index(index));
+        let options = ClaimOptions::default();
+        errors.extend(validate_persistent_volume_claim_spec(spec, options, &at.child("spec")));
+    }
+}
+
 /// As upstream's `ValidateStatefulSetSpec`.
 fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorList) {
     let path = Path::new("spec");
@@ -243,16 +251,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         errors,
     );
     if checks.immutable {
-        let path = path.child("volumeClaimTemplates");
-        for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
-            let spec = claim.get("spec").unwrap_or(&Value::Null);
-            let at = path.index(index);
-            errors.extend(validate_persistent_volume_claim_spec(
-                spec,
-                ClaimOptions::default(),
-                &at.child("spec"),
-            ));
-        }
+        validate_volume_claim_templates(spec, &path.child("volumeClaimTemplates"), errors);
     }
     validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], errors);
     if let Some(ordinals) = spec.get("ordinals") {

@@ -87,10 +87,7 @@ pub(super) fn validate_projected_volume_source(
             let Some(part) = projection.get(kind) else { continue };
             let part_path = at.child(kind);
             match *kind {
-                POD_CERTIFICATE => {
-                    validate_pod_certificate(part, &part_path, &mut added, errors);
-                    continue;
-                }
+                POD_CERTIFICATE => validate_pod_certificate(part, &part_path, &mut added, errors),
                 TOKEN => validate_token(part, tolerated, &part_path, path, errors),
                 kind => validate_projection_source(kind, part, &part_path, errors),
             }

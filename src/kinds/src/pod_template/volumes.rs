@@ -152,14 +152,7 @@ fn validate_volume(
             }
             "iscsi" => {
                 validate_iscsi_volume_source(source, true, &at, errors);
-                let target = text(source, "targetPortal");
-                if source.get("initiatorName").is_some() && is_iscsi_name_too_long(text(volume, "name"), target) {
-                    errors.push(Error::invalid_str(
-                        &path.child("name"),
-                        text(volume, "name"),
-                        ISCSI_NAME_TOO_LONG,
-                    ));
-                }
+                validate_name_for_iscsi(text(volume, "name"), source, path, errors);
             }
             kind => {
                 validate_volume_source(kind, source, &at, errors);
@@ -171,6 +164,13 @@ fn validate_volume(
     }
     if !found {
         errors.push(Error::required(path, "must specify a volume type"));
+    }
+}
+
+fn validate_name_for_iscsi(name: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let is_named = source.get("initiatorName").is_some();
+    if is_named && is_iscsi_name_too_long(name, text(source, "targetPortal")) {
+        errors.push(Error::invalid_str(&path.child("name"), name, ISCSI_NAME_TOO_LONG));
     }
 }
 
