@@ -6,7 +6,7 @@ use trireme_storage::{
     EmbeddedOptions, EmbeddedStore, RangeRequest, Storage as _, conformance,
     encryption::{
         CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources,
-        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName,
+        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, ShownKeyIds,
     },
 };
 
@@ -61,6 +61,7 @@ async fn conforms_with_encryption_before_it() {
         server: String::new(),
         wall: Arc::new(|| SystemTime::UNIX_EPOCH),
         readable: readable.clone(),
+        key_ids: ShownKeyIds::default(),
     };
     let providers = EncryptionProviders::new(&config, &kms).expect("the configuration is sound");
     let places = (0..100).map(|case| (format!("{case:02}"), ResourceName::parse("cases")));

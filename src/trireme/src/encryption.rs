@@ -9,6 +9,7 @@ use trireme_edge::{Health, Probes};
 use trireme_storage::Storage;
 use trireme_storage::encryption::{
     CurrentProviders, EncryptedStore, EncryptionProviders, KeyResources, KmsOptions, ReadableSignal, ResourceName,
+    ShownKeyIds,
 };
 use zeroize::Zeroizing;
 
@@ -58,6 +59,7 @@ impl EncryptionAtRest {
             server: identity.to_owned(),
             wall: Arc::new(move || wall.wall()),
             readable: readable.clone(),
+            key_ids: ShownKeyIds::default(),
         };
         let factory = ProvidersFactory {
             encryption: encryption.clone(),

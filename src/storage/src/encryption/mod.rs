@@ -25,7 +25,7 @@ mod transform;
 
 pub use self::{
     config::{EncryptedResources, EncryptionConfig, KmsProvider, NamedKey, Provider, ResourceName},
-    kms::{KmsCallError, KmsOptions, KmsProbe, ReadableSignal},
+    kms::{KmsCallError, KmsOptions, KmsProbe, ReadableSignal, ShownKeyIds},
     providers::EncryptionProviders,
     resources::KeyResources,
     store::{CurrentProviders, EncryptedStore},

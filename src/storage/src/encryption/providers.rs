@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     config::{EncryptionConfig, Provider, ResourceName},
-    kms::{KmsOptions, KmsPlugin, KmsProbe, ReadableSignal},
+    kms::{KmsOptions, KmsPlugin, KmsProbe, ReadableSignal, ShownKeyIds},
     transform::{EncryptionError, PlainValue, Transformer},
 };
 
@@ -41,6 +41,7 @@ impl EncryptionProviders {
             server: String::new(),
             wall: Arc::new(|| SystemTime::UNIX_EPOCH),
             readable: ReadableSignal::default(),
+            key_ids: ShownKeyIds::default(),
         };
         Self::new(config, &options).map(drop)
     }
@@ -89,6 +90,11 @@ impl EncryptionProviders {
     /// Looks at the plugins now, those that have not just answered.
     pub async fn check_plugins(&self) {
         join_all(self.plugins.iter().map(|plugin| plugin.check())).await;
+    }
+
+    /// Asks the plugins whose last answers are too old for [`Self::plugins_health`].
+    pub async fn renew_plugins_health(&self) {
+        join_all(self.plugins.iter().map(|plugin| plugin.renew_health())).await;
     }
 
     /// The background work of the plugins, to be run beside.

@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 
 use super::{
     CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionError, EncryptionProviders,
-    KeyResources, KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, UNDECRYPTED_PREFIX, aes::AesCbc,
+    KeyResources, KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, ShownKeyIds, UNDECRYPTED_PREFIX,
+    aes::AesCbc,
 };
 use crate::{Compare, EmbeddedOptions, EmbeddedStore, Event, PutOptions, RangeRequest, Storage, WriteOutcome};
 
@@ -36,6 +37,7 @@ fn providers(rules: Vec<EncryptedResources>) -> EncryptionProviders {
         server: "apiserver".to_owned(),
         wall: Arc::new(|| SystemTime::UNIX_EPOCH),
         readable: ReadableSignal::default(),
+        key_ids: ShownKeyIds::default(),
     };
     EncryptionProviders::new(&EncryptionConfig { resources: rules }, &kms).expect("the configuration is sound")
 }

@@ -10,7 +10,7 @@ use trireme_storage::{
     Storage,
     encryption::{
         CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionProviders, KeyResources,
-        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName,
+        KmsOptions, NamedKey, Provider, ReadableSignal, ResourceName, ShownKeyIds,
     },
 };
 
@@ -177,6 +177,7 @@ fn providers(keys: &[u8]) -> EncryptionProviders {
         server: String::new(),
         wall: Arc::new(|| SystemTime::UNIX_EPOCH),
         readable: ReadableSignal::default(),
+        key_ids: ShownKeyIds::default(),
     };
     let config = EncryptionConfig {
         resources: vec![configmaps],

@@ -1,7 +1,9 @@
 //! Metrics by kube-apiserver's names (`envelope/metrics`).
 
 use std::{
+    collections::HashSet,
     fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -23,16 +25,56 @@ pub(super) fn hash(text: &str) -> String {
     hash
 }
 
+/// The sets of labels with a key id's hash that each metric has at most, as in kube-apiserver.
+const SHOWN_KEY_IDS: usize = 100;
+/// Stands for all key ids beyond. kube-apiserver drops the series that was used least recently instead; here no series ends.
+const OTHER_KEY_IDS: &str = "other";
+
+/// The key ids that have series of their own: the first ones. What is read from a store may be under any number of them.
+#[derive(Debug, Clone, Default)]
+pub struct ShownKeyIds(Arc<Mutex<ShownLabels>>);
+
+#[derive(Debug, Default)]
+struct ShownLabels {
+    used: HashSet<String>,
+    from_status: HashSet<String>,
+}
+
+impl ShownKeyIds {
+    /// The label for a key id; `set` says of which metrics, and `others` are the labels beside it.
+    fn label<'h>(
+        &self,
+        set: impl FnOnce(&mut ShownLabels) -> &mut HashSet<String>,
+        others: &str,
+        key_id_hash: &'h str,
+    ) -> &'h str {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = set(&mut shown);
+        let labels = format!("{others} {key_id_hash}");
+        if set.contains(&labels) {
+            return key_id_hash;
+        }
+        if set.len() >= SHOWN_KEY_IDS {
+            return OTHER_KEY_IDS;
+        }
+        set.insert(labels);
+        key_id_hash
+    }
+}
+
 /// The names that stand in labels.
 pub(super) struct Labels {
     pub(super) provider: String,
     /// The hash of this server's identity.
     pub(super) server: String,
+    pub(super) shown: ShownKeyIds,
 }
 
 impl Labels {
     /// Counts a use of a key.
     pub(super) fn key_used(&self, kind: &'static str, key_id_hash: &str, now: SystemTime) {
+        let others = format!("{kind} {}", self.provider);
+        let key_id_hash = self.shown.label(|shown| &mut shown.used, &others, key_id_hash);
         let labels = [
             ("transformation_type", kind.to_owned()),
             ("provider_name", self.provider.clone()),
@@ -49,6 +91,9 @@ impl Labels {
 
     /// Notes the key that the plugin writes with.
     pub(super) fn key_from_status(&self, key_id_hash: &str, now: SystemTime) {
+        let key_id_hash = self
+            .shown
+            .label(|shown| &mut shown.from_status, &self.provider, key_id_hash);
         gauge!(
             "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds",
             "provider_name" => self.provider.clone(),

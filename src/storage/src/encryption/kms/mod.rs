@@ -29,6 +29,7 @@ mod tests;
 
 pub(super) use self::plugin::KmsPlugin;
 pub use self::{
+    metrics::ShownKeyIds,
     plugin::{KmsOptions, KmsProbe},
     reads::ReadableSignal,
     service::KmsCallError,

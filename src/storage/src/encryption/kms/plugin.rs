@@ -2,7 +2,10 @@
 //! (`kmsv2PluginProbe` in `k8s.io/apiserver/pkg/server/options/encryptionconfig`, and `envelopeTransformer`).
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -16,7 +19,7 @@ use super::{
     cache::{DekCache, KnownDek},
     dek::Dek,
     envelope::{CacheKey, DekSource, validate_key_id},
-    metrics::{self, Labels},
+    metrics::{self, Labels, ShownKeyIds},
     reads::{FailedReads, ReadableSignal},
     service::{KeyService, UnixKeyService},
 };
@@ -42,6 +45,8 @@ pub struct KmsOptions {
     pub wall: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Raised when values can be decrypted that could not be before.
     pub readable: ReadableSignal,
+    /// The key ids in metrics, of all plugins.
+    pub key_ids: ShownKeyIds,
 }
 
 /// The seed that values are written with.
@@ -77,6 +82,8 @@ pub(in crate::encryption) struct KmsPlugin {
     /// One seed is decrypted at a time, and each once.
     decrypting: tokio::sync::Mutex<()>,
     wake: Arc<Notify>,
+    /// True if the plugin has answered well since reads were tried again.
+    may_read_again: AtomicBool,
 }
 
 impl KmsPlugin {
@@ -92,6 +99,7 @@ impl KmsPlugin {
             labels: Labels {
                 provider: name.to_owned(),
                 server: metrics::hash(&options.server),
+                shown: options.key_ids.clone(),
             },
             options: options.clone(),
             state: ArcSwapOption::empty(),
@@ -105,6 +113,7 @@ impl KmsPlugin {
             probing: tokio::sync::Mutex::default(),
             decrypting: tokio::sync::Mutex::default(),
             wake: Arc::default(),
+            may_read_again: AtomicBool::default(),
         })
     }
 
@@ -135,32 +144,46 @@ impl KmsPlugin {
         }
     }
 
-    /// The last answer. An old one is renewed in the background.
+    /// The last answer.
     pub(in crate::encryption) fn health(&self) -> Result<(), String> {
-        if !self.is_fresh() {
+        self.last(|last| last.result.clone())
+    }
+
+    /// Asks the plugin if its last answer is too old for a health check. Reads that failed are tried in the background.
+    pub(in crate::encryption) async fn renew_health(&self) {
+        if self.ask_status().await {
             self.wake.notify_one();
         }
-        self.last(|last| last.result.clone())
     }
 
     /// Looks at the plugin, if that was not just done: its status, its key id, and the reads that failed.
     pub(in crate::encryption) async fn check(&self) {
+        self.ask_status().await;
+        if self.may_read_again.swap(false, Ordering::Relaxed) {
+            self.read_again().await;
+        }
+    }
+
+    /// Asks for the status, unless the last answer is still good; true if it has answered well.
+    async fn ask_status(&self) -> bool {
         let _turn = self.probing.lock().await;
         if self.is_fresh() {
-            return;
+            return false;
         }
         let result = self.probe().await;
         if let Err(error) = &result {
             tracing::warn!(provider = self.name, error, "kms plugin failed health check probe");
         }
         let is_well = result.is_ok();
-        self.last(|last| {
-            last.result = result;
+        let was_well = self.last(|last| {
             last.at = Some(Instant::now());
+            std::mem::replace(&mut last.result, result).is_ok()
         });
-        if is_well {
-            self.read_again().await;
+        if is_well && !was_well {
+            self.reads.begin_anew();
         }
+        self.may_read_again.store(is_well, Ordering::Relaxed);
+        is_well
     }
 
     async fn probe(&self) -> Result<(), String> {
@@ -239,6 +262,7 @@ impl KmsPlugin {
                     expires,
                     expires_at,
                 })));
+                self.reads.begin_anew();
                 tracing::debug!(provider = self.name, uid, "successfully rotated DEK");
                 return Ok(());
             }
@@ -351,8 +375,10 @@ impl KmsPlugin {
 
     /// Tries the seeds again that could not be decrypted, and says so if one can now.
     async fn read_again(&self) {
-        let mut is_more_readable = self.reads.take_more();
-        for (key, source) in self.reads.begin_round() {
+        let Some(round) = self.reads.begin_round() else { return };
+        let mut is_more_readable = round.more;
+        let mut is_whole = true;
+        for (key, source) in round.seeds {
             match self.ask(key, &source).await {
                 Ok(_) => {
                     self.reads.forget(&key);
@@ -362,10 +388,14 @@ impl KmsPlugin {
                     let is_unreachable = error.is_unreachable();
                     self.reads.note(key, source, &error);
                     if is_unreachable {
+                        is_whole = false;
                         break;
                     }
                 }
             }
+        }
+        if is_whole {
+            self.reads.end_round();
         }
         if is_more_readable {
             tracing::info!(
@@ -401,7 +431,7 @@ impl KmsProbe {
     /// Goes on for as long as the plugin is in use.
     pub async fn run(self) {
         while let Some(interval) = self.plugin.upgrade().map(|plugin| plugin.interval()) {
-            // Early if a health check wants a newer answer, or a read has failed.
+            // Early if a health check has asked, or a read has failed.
             let _ = tokio::time::timeout(interval, self.wake.notified()).await;
             match self.plugin.upgrade() {
                 Some(plugin) => plugin.check().await,

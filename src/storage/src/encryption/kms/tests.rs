@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::{
     api::{DecryptRequest, EncryptRequest, EncryptResponse, EncryptedObject, StatusResponse},
     dek::{Dek, DekSourceType},
+    metrics::ShownKeyIds,
     plugin::{KmsOptions, KmsPlugin},
     reads::ReadableSignal,
     service::{KeyService, KmsCallError},
@@ -85,6 +86,7 @@ impl Scripted {
             server: "apiserver".to_owned(),
             wall: Arc::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
             readable: readable.clone(),
+            key_ids: ShownKeyIds::default(),
         };
         (KmsPlugin::with_service("p", Box::new(self.clone()), &options), readable)
     }
@@ -307,6 +309,81 @@ async fn a_plugin_that_does_not_answer_is_asked_for_no_second_seed() {
     for (value, text) in [(&one, b"one"), (&two, b"two")] {
         assert_eq!(plugin.decrypt(value, PLACE).await, Ok((text.to_vec(), false)));
     }
+}
+
+/// Its values may be gone for good.
+#[tokio::test(start_paused = true)]
+async fn a_seed_that_is_refused_again_and_again_is_tried_ever_more_seldom() {
+    let service = Scripted::new();
+    let value = primed(&service).await.encrypt(b"text", PLACE).expect("encrypted");
+    let (plugin, readable) = service.plugin();
+    let mut announced = readable.subscribe();
+    plugin.check().await;
+    service.change(|script| script.decrypts_nothing = true);
+    plugin.decrypt(&value, PLACE).await.expect_err("it is not decrypted");
+    let background = plugin.background().run();
+    let script = async {
+        tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+        let calls = service.decrypted.load(Ordering::Relaxed);
+        assert!((40..70).contains(&calls), "{calls} calls in a day");
+        // Soon again when the plugin is back after an outage.
+        service.change(|script| script.down = Some(Code::Unavailable));
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        service.change(|script| (script.down, script.decrypts_nothing) = (None, false));
+        tokio::time::timeout(Duration::from_secs(11), announced.changed())
+            .await
+            .expect("within the interval after an error")
+            .expect("it is announced");
+        assert_eq!(plugin.decrypt(&value, PLACE).await, Ok((b"text".to_vec(), false)));
+    };
+    tokio::select! {
+        () = background => panic!("the plugin is in use"),
+        () = script => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_health_check_asks_when_the_last_answer_is_too_old() {
+    let service = Scripted::new();
+    let plugin = primed(&service).await;
+    service.change(|script| script.down = Some(Code::Unavailable));
+    pass(19).await;
+    plugin.renew_health().await;
+    plugin.health().expect("the last answer is good for 20 s");
+    pass(2).await;
+    plugin.renew_health().await;
+    plugin.health().expect_err("it is down");
+    service.change(|script| script.down = None);
+    pass(2).await;
+    plugin.renew_health().await;
+    plugin.health().expect_err("the last answer is good for 3 s");
+    pass(2).await;
+    plugin.renew_health().await;
+    plugin.health().expect("it is well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_key_ids_have_series_of_their_own() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let service = Scripted::new();
+    let plugin = primed(&service).await;
+    let own = object(&plugin.encrypt(b"text", PLACE).expect("encrypted"));
+    let values = (0..150).map(|key_id: u32| EncryptedObject {
+        key_id: key_id.to_string(),
+        ..own.clone()
+    });
+    let values: Vec<Vec<u8>> = values.map(|value| value.encode_to_vec()).collect();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    for value in &values {
+        plugin.decrypt(value, PLACE).await.expect("decrypted");
+    }
+    let page = recorder.handle().render();
+    let used = |line: &&str| line.starts_with("apiserver_envelope_encryption_key_id_hash_total{");
+    let lines: Vec<&str> = page.lines().filter(used).collect();
+    // That of the write was before.
+    assert_eq!(lines.len(), 99 + 1);
+    let others = lines.iter().find(|line| line.contains("key_id_hash=\"other\""));
+    assert!(others.is_some_and(|line| line.ends_with(" 51")), "{others:?}");
 }
 
 #[tokio::test(start_paused = true)]
