@@ -74,7 +74,9 @@ where
     S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
 {
     // Before anything costs time: a draining server says so at once.
-    retry_after::check(state, exchange)?;
+    if let Some(refusal) = retry_after::refuse(state, exchange) {
+        return Ok((refusal, None));
+    }
     deadline::set(state, exchange)?;
     // Each filter around it would hold it twice, and copy it: as a parameter, and as what it waits for.
     let handled = Box::pin(async {

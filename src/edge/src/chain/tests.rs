@@ -369,7 +369,13 @@ async fn a_draining_server_sends_clients_away_but_answers_probes() {
     fixture.state.lifecycle.refuse();
     let seen = fixture.get("/api/v1/pods", Some("admin")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "5"));
+    assert_eq!(seen.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(seen.body, "The apiserver is shutting down, please try again later.\n");
     assert_eq!(fixture.get("/readyz", None).await.code, 200);
+    for (agent, code) in [("kube-apiserver/v1.36.2", 200), ("kubectl/v1.36.2", 429)] {
+        let named = request("/api/v1/pods", Some("admin")).insert_header(("User-Agent", agent));
+        assert_eq!(fixture.send(named).await.code, code, "{agent}");
+    }
     for path in ["/metrics", "/metrics/slis"] {
         assert_eq!(fixture.get(path, Some("admin")).await.code, 200, "{path}");
     }
