@@ -192,6 +192,7 @@ async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<B
         .route("/never", web::get().to(std::future::pending::<HttpResponse>))
         .route("/endless", web::get().to(slow_readers::endless))
         .route("/api/v1/endless", web::get().to(slow_readers::endless))
+        .route("/version/", web::get().to(slow_readers::sized))
         .route(
             "/warn",
             web::get().to(|exchange: CurrentExchange| async move {

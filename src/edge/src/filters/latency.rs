@@ -94,15 +94,20 @@ pub(crate) fn observe(
         response.extensions_mut().insert(observed);
         return response;
     }
-    response.map_body(|_, body| match body.size() {
-        BodySize::Stream => BoxBody::new(ObservedBody {
-            body,
-            observation: observation.stream(),
-        }),
-        BodySize::None => body,
-        BodySize::Sized(size) => {
-            observation.finish(size);
-            body
+    response.map_body(|_, body| {
+        if body.size() == BodySize::None {
+            return body;
+        }
+        match body.try_into_bytes() {
+            Ok(bytes) => {
+                observation.finish(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                BoxBody::new(bytes)
+            }
+            // Also one of a known length is made while the client reads.
+            Err(body) => BoxBody::new(ObservedBody {
+                body,
+                observation: observation.stream(),
+            }),
         }
     })
 }
@@ -126,7 +131,8 @@ impl MessageBody for ObservedBody {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        if self.observation.is_too_late() {
+        let is_whole = self.body.size() == BodySize::Sized(self.observation.bytes);
+        if !is_whole && self.observation.is_too_late() {
             metrics::record_abort(&self.observation.exchange);
             return Poll::Ready(Some(Err(StreamedTooLong.into())));
         }
