@@ -268,4 +268,10 @@ pub trait Storage: Send + Sync + 'static {
     fn size_bytes(&self) -> BoxFuture<'_, Result<Option<u64>, StorageError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// The reason that the store takes no writes, if the last one that was tried has shown that; a store that is asked over a
+    /// network cannot tell.
+    fn write_failure(&self) -> Option<String> {
+        None
+    }
 }

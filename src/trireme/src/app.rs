@@ -163,6 +163,7 @@ impl App {
             &served,
             Watched {
                 store: probe.clone(),
+                writes: (!settings.may_have_other_replicas()).then(|| Arc::downgrade(&store)),
                 plugins: encryption.plugins,
                 namespaces: namespaces.clone(),
                 bootstrap_roles: bootstrap_roles.clone(),

@@ -3,12 +3,13 @@
 //! The names are those of kube-apiserver's checks, so that probes of a single one work, and so that those who look for a hook
 //! of kube-apiserver find what stands for it here.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use trireme_cluster::Group;
 use trireme_edge::{Health, Probes};
 use trireme_flow::Limiter;
 use trireme_registry::{Readiness, Views};
+use trireme_storage::Storage;
 
 use crate::encryption::PluginsHealth;
 use crate::first_objects::FirstObjects;
@@ -21,6 +22,8 @@ use crate::replicas::Observed;
 pub(crate) struct Watched {
     /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
+    /// The store, if it is embedded and can tell whether it takes writes. It is closed when nobody has it any more.
+    pub(crate) writes: Option<Weak<dyn Storage>>,
     /// The KMS plugins, if there may be any.
     pub(crate) plugins: Option<PluginsHealth>,
     /// True if a fresh store has the namespaces that clients take for granted.
@@ -53,10 +56,20 @@ const STARTED_BEFORE: [&str; 4] = [
     "poststarthook/start-cluster-authentication-info-controller",
 ];
 
+/// Adds the check of an embedded store's writes. It fails `/healthz` alone: a server whose disk is full serves reads that no
+/// other server has, and none is mended by ending it.
+fn add_writes_check(health: Health, store: Weak<dyn Storage>) -> Health {
+    health.check("store-writes", Probes::HealthOnly, move || {
+        let failure = store.upgrade().and_then(|store| store.write_failure());
+        failure.map_or(Ok(()), Err)
+    })
+}
+
 /// The checks of what the parts of the process report.
 pub(crate) fn health(watched: Watched) -> Health {
     let Watched {
         store,
+        writes,
         plugins,
         namespaces,
         bootstrap_roles,
@@ -75,6 +88,7 @@ pub(crate) fn health(watched: Watched) -> Health {
         .check("log", Probes::All, || Ok(()))
         .check("etcd", Probes::NotLive, move || store.check_store())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store());
+    let health = writes.into_iter().fold(health, add_writes_check);
     let health = plugins.iter().fold(health, |health, plugins| plugins.add_check(health));
     let health = health.check("informer-sync", Probes::ReadyOnly, move || {
         caches.check_caches().and_then(|()| views.check())

@@ -159,11 +159,15 @@ pub(crate) struct PluginsHealth {
 }
 
 impl PluginsHealth {
-    /// Adds the check of the plugins.
+    /// Adds the check of the plugins. Those whose last answers are too old are asked before, as kube-apiserver does.
     pub(crate) fn add_check(&self, health: Health) -> Health {
-        let current = Arc::clone(&self.current);
-        health.check("kms-providers", Probes::HealthAndReady, move || {
+        let [current, asked] = [(); 2].map(|()| Arc::clone(&self.current));
+        let health = health.check("kms-providers", Probes::HealthAndReady, move || {
             current.load().plugins_health()
+        });
+        health.renewed_by(move || {
+            let providers = asked.load();
+            Box::pin(async move { providers.renew_plugins_health().await })
         })
     }
 

@@ -4,6 +4,7 @@ mod slis;
 
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
+use futures_util::future::{BoxFuture, join_all};
 use slis::Slis;
 
 /// The endpoints that a check belongs to.
@@ -18,23 +19,31 @@ pub enum Probes {
     /// `/healthz` and `/readyz`. `/livez` shows it and passes no judgement: a server that cannot reach its store is not mended
     /// by ending it.
     NotLive,
+    /// `/healthz`. The others show it and pass no judgement: the server lives, and what it cannot do is no reason to send it no
+    /// requests at all.
+    HealthOnly,
 }
 
 impl Probes {
     fn are_shown_by(self, probe: &str) -> bool {
         match self {
-            Self::All | Self::NotLive => true,
+            Self::All | Self::NotLive | Self::HealthOnly => true,
             Self::ReadyOnly => probe == "readyz",
             Self::HealthAndReady => probe != "livez",
         }
     }
 
     fn are_judged_by(self, probe: &str) -> bool {
-        self.are_shown_by(probe) && (self != Self::NotLive || probe != "livez")
+        match self {
+            Self::NotLive => probe != "livez",
+            Self::HealthOnly => probe == "healthz",
+            _ => self.are_shown_by(probe),
+        }
     }
 }
 
 type CheckFunction = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+type RenewFunction = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// One check.
 #[derive(Clone)]
@@ -43,9 +52,17 @@ pub(crate) struct Check {
     pub(crate) name: String,
     probes: Probes,
     run: CheckFunction,
+    renew: Option<RenewFunction>,
 }
 
 impl Check {
+    /// Renews what the check looks at, if that is too old.
+    pub(crate) async fn renew(&self) {
+        if let Some(renew) = &self.renew {
+            renew().await;
+        }
+    }
+
     /// Looks now.
     pub(crate) fn run(&self) -> Result<(), String> {
         (self.run)()
@@ -59,7 +76,7 @@ struct Notice {
     text: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// The checks of a server. They read published state and never wait.
+/// The checks of a server. They read published state; those that are renewed before may wait for that.
 #[derive(Clone)]
 pub struct Health {
     checks: Vec<Check>,
@@ -101,7 +118,17 @@ impl Health {
             name: name.into(),
             probes,
             run: Arc::new(run),
+            renew: None,
         });
+        self
+    }
+
+    /// Has `renew` done before the check that was added last, whenever a client asks for it.
+    #[must_use]
+    pub fn renewed_by(mut self, renew: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static) -> Self {
+        if let Some(check) = self.checks.last_mut() {
+            check.renew = Some(Arc::new(renew));
+        }
         self
     }
 
@@ -118,6 +145,12 @@ impl Health {
     /// The checks of an endpoint, in the order of its report.
     pub(crate) fn of(&self, probe: &str) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(move |check| check.probes.are_shown_by(probe))
+    }
+
+    /// Renews what the checks of an endpoint look at.
+    pub(crate) async fn renew(&self, probe: &str, excluded: &[&str]) {
+        let asked = self.of(probe).filter(|check| !excluded.contains(&check.name.as_str()));
+        join_all(asked.map(Check::renew)).await;
     }
 
     /// Runs a check for a report, and counts what it finds.
@@ -177,6 +210,8 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn health() -> Health {
@@ -218,6 +253,43 @@ mod tests {
             health.report("livez", &[]),
             (true, "[+]ping ok\nlivez check passed\n".into())
         );
+    }
+
+    #[test]
+    fn a_check_of_healthz_alone_is_shown_by_the_others() {
+        let health = Health::new().check("store-writes", Probes::HealthOnly, || Err("full".into()));
+        assert_eq!(
+            health.report("healthz", &[]),
+            (
+                false,
+                "[+]ping ok\n[-]store-writes failed: reason withheld\nhealthz check failed\n".into()
+            )
+        );
+        for probe in ["readyz", "livez"] {
+            let report = format!("[+]ping ok\n[i]store-writes failed: not judged here\n{probe} check passed\n");
+            assert_eq!(health.report(probe, &[]), (true, report));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_is_renewed_for_those_who_ask_for_it() {
+        let renewals = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&renewals);
+        let health = Health::new()
+            .check("kms-providers", Probes::HealthAndReady, || Ok(()))
+            .renewed_by(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Box::pin(std::future::ready(()))
+            });
+        for (probe, excluded, expected) in [
+            ("healthz", "", 1),
+            ("livez", "", 1),
+            ("readyz", "kms-providers", 1),
+            ("readyz", "ping", 2),
+        ] {
+            health.renew(probe, &[excluded]).await;
+            assert_eq!(renewals.load(Ordering::Relaxed), expected, "{probe}");
+        }
     }
 
     #[test]

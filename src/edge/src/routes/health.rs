@@ -11,6 +11,7 @@ use crate::{api::EdgeShared, exchange::CurrentExchange, respond, status};
 pub(super) async fn all(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let probe = exchange.info.path().trim_start_matches('/').to_owned();
     let excluded: Vec<&str> = exchange.query.all("exclude").collect();
+    api.health.renew(&probe, &excluded).await;
     let (well, report) = api.health.report(&probe, &excluded);
     match (well, exchange.query.get("verbose").is_some()) {
         (true, false) => respond::text(StatusCode::OK, "ok"),
@@ -28,6 +29,7 @@ pub(super) async fn one(exchange: CurrentExchange, api: EdgeShared) -> HttpRespo
     let Some(check) = api.health.of(probe).find(|check| check.name == name) else {
         return status::page_not_found();
     };
+    check.renew().await;
     match check.run() {
         Ok(()) => respond::text(StatusCode::OK, "ok"),
         Err(why) => respond::text(

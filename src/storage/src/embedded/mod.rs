@@ -281,6 +281,10 @@ impl Storage for EmbeddedStore {
             blocking(move || file::size(&path).map(Some)).await
         })
     }
+
+    fn write_failure(&self) -> Option<String> {
+        self.counters.write_failure()
+    }
 }
 
 /// etcd knows no empty key, so neither do we.

@@ -12,7 +12,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
@@ -55,12 +55,27 @@ const RECENT_BYTES: usize = 8 << 20;
 /// An empty store's revision, as in etcd: the first write gets the next one.
 const FIRST_REVISION: Revision = 1;
 
-/// Counters since the store was opened.
+/// Counters since the store was opened, and the state of its file.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) revisions: AtomicU64,
     pub(super) syncs: Arc<Syncs>,
+    write_failure: Mutex<Option<String>>,
+}
+
+impl Counters {
+    /// The reason that nothing can be written.
+    pub(super) fn write_failure(&self) -> Option<String> {
+        let failure = self.write_failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_write_failure(&self, why: Option<String>) {
+        metrics::gauge!("trireme_store_writable").set(if why.is_none() { 1.0 } else { 0.0 });
+        let failure = self.write_failure.lock();
+        *failure.unwrap_or_else(PoisonError::into_inner) = why;
+    }
 }
 
 pub(super) struct EmbeddedWriter {
@@ -96,6 +111,7 @@ impl EmbeddedWriter {
             next_reopen: Instant::now(),
         };
         let snapshot = writer.snapshot()?;
+        writer.counters.set_write_failure(None);
         Ok((writer, snapshot))
     }
 
@@ -154,6 +170,7 @@ impl EmbeddedWriter {
                 tracing::info!(path, revision = snapshot.revision, "the embedded store writes again");
                 published.send_replace(Arc::new(snapshot));
                 self.broken = None;
+                self.counters.set_write_failure(None);
             }
             Err(error) => tracing::warn!(path, %error, "the embedded store cannot be opened again yet"),
         }
@@ -235,6 +252,7 @@ impl EmbeddedWriter {
                 tracing::error!(why, "the embedded store has stopped writing");
                 self.broken = Some(why);
                 if let Some(refusal) = self.refusal() {
+                    self.counters.set_write_failure(Some(refusal.to_string()));
                     answers
                         .into_iter()
                         .for_each(|answer| answer.send_commit_failed(&refusal));

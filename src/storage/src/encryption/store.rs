@@ -252,4 +252,8 @@ impl Storage for EncryptedStore {
     fn size_bytes(&self) -> BoxFuture<'_, Result<Option<u64>, StorageError>> {
         self.inner.size_bytes()
     }
+
+    fn write_failure(&self) -> Option<String> {
+        self.inner.write_failure()
+    }
 }

@@ -34,6 +34,7 @@ async fn a_store_writes_again_when_its_disk_has_space_again() {
         for _ in 0..3 {
             let refused = try_create(&store, "refused").await;
             assert!(matches!(refused, Err(StorageError::Unavailable(_))), "{refused:?}");
+            assert!(store.write_failure().is_some());
         }
         assert_eq!(store.read_index().await, Ok(before + round));
         disk.fail(None);
@@ -43,6 +44,7 @@ async fn a_store_writes_again_when_its_disk_has_space_again() {
             before + round + 1,
             "no revision is left out, none is used twice"
         );
+        assert_eq!(store.write_failure(), None);
         let batch = watch.next().await.expect("the watch goes on").expect("it is sound");
         let keys: Vec<&str> = batch.events.iter().map(|event| &**event.key()).collect();
         assert_eq!(keys, [format!("after {round}")]);
@@ -92,6 +94,8 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
             panic!("{refused:?}");
         };
         assert!(why.ends_with("the disk is broken; start the server again"), "{why}");
+        let shown = store.write_failure().expect("nothing is written");
+        assert!(shown.ends_with("the disk is broken; start the server again"), "{shown}");
     }
 }
 
