@@ -30,7 +30,8 @@ struct MadeFrom {
 /// All definitions by name.
 pub(crate) type Catalogue = Entries<CatalogueEntry>;
 
-/// Compiles definitions as they come and change; one whose spec is the same as before keeps its resource.
+/// Compiles definitions as they come and change; one whose spec is the same as before keeps its resource, which is listed
+/// once the definition is established.
 pub(crate) struct Compile {
     pub(crate) builder: Arc<Builder>,
     pub(crate) entries: Catalogue,
@@ -63,6 +64,8 @@ impl Fold for Compile {
                 Some(before) => before.resource.clone(),
                 None => self.build(&definition, item),
             };
+            let is_listed = is_true(&definition, "Established");
+            entry.resource = entry.resource.map(|resource| listed(resource, is_listed));
             entry.made_from = Some(made_from);
         }
         self.entries.insert(item.key.clone(), entry);
@@ -75,6 +78,15 @@ impl Fold for Compile {
     fn value(&self) -> Catalogue {
         self.entries.clone()
     }
+}
+
+/// The same resource, which discovery shows or not.
+fn listed(resource: Arc<ResourceDefinition>, is_listed: bool) -> Arc<ResourceDefinition> {
+    if resource.is_listed == is_listed {
+        return resource;
+    }
+    let resource = ResourceDefinition::clone(&resource);
+    Arc::new(ResourceDefinition { is_listed, ..resource })
 }
 
 impl Compile {

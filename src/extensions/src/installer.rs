@@ -4,7 +4,8 @@
 //! definitions ──View──► catalogue ──difference──► Director: install, replace, remove ──► installed up to revision R
 //! ```
 //! A definition is served as soon as its names are accepted, which is before anybody is told that it is established: the
-//! duty that says so waits for [`InstalledRevision`] of all replicas.
+//! duty that says so waits for [`InstalledRevision`] of all replicas. Discovery and OpenAPI show the resource once that
+//! is written, so that a client that waits for discovery finds nothing left to be written of the definition.
 
 use std::{
     collections::HashMap,
@@ -35,6 +36,11 @@ impl InstalledRevision {
     /// The revision; negative before anything is loaded.
     pub(crate) fn revision(&self) -> Revision {
         *self.0.borrow()
+    }
+
+    /// The revision as it changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<Revision> {
+        self.0.clone()
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  definition ──validated──► store ──names accepted (names.rs)──► each replica: compiled (resource.rs), served (installer.rs)
 //!                                  ◄──established, once all replicas serve it────────────────────────┘
+//!                                  ──────────────────established──────────────────► each replica: in discovery and OpenAPI
 //! ```
 //! A custom resource is a `ResourceDefinition` as any other: its registry, watch cache, discovery and OpenAPI are those of
 //! built-in kinds. What is its own is here: the schema of its objects (`structural`), its rules in CEL, its columns, its
@@ -139,6 +140,7 @@ impl Extensions {
             .as_ref()
             .map(|(all, _): &(AnnouncedDefinitions, Arc<str>)| all.clone());
         let installed = installer::start(system, view.clone(), director.clone(), announcement);
+        director.follow_definitions(definitions.reader().clone(), installed.changes());
         Some(Self {
             definitions,
             director: director.clone(),

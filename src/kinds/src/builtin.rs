@@ -181,6 +181,7 @@ fn resource(
         ttl: kind.ttl,
         openapi: schemas::fragment(features),
         is_custom: false,
+        is_listed: true,
     })
 }
 

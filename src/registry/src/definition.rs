@@ -79,6 +79,8 @@ pub struct ResourceDefinition {
     /// True for custom resources: their lists show whole objects, and they have neither protobuf nor strategic merge
     /// patches.
     pub is_custom: bool,
+    /// False while discovery and OpenAPI leave the resource out, though requests for it are answered.
+    pub is_listed: bool,
 }
 
 /// One served version of a resource.
@@ -325,6 +327,7 @@ impl ResourceDefinition {
             ttl: None,
             openapi: OpenApiFragment::default(),
             is_custom: false,
+            is_listed: true,
         }
     }
 

@@ -6,7 +6,7 @@ use actix_web::{
     web,
 };
 use trireme_machinery::ApiError;
-use trireme_registry::documents::Document;
+use trireme_registry::{ApiSurface, documents::Document};
 
 use super::proxied;
 use crate::{
@@ -42,7 +42,7 @@ pub(super) async fn core(exchange: CurrentExchange, api: EdgeShared, request: Ht
 
 /// `/apis`, which kube-apiserver answers whatever the method is.
 pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: HttpRequest) -> HttpResponse {
-    let surface = api.director.surface();
+    let surface = api.director.settled_surface().await;
     let documents = surface.documents();
     let answered = negotiate_form(&exchange, Routed::No).map(|accept| {
         let (plain, aggregated) = (documents.group_list(), documents.aggregated_groups());
@@ -56,14 +56,14 @@ pub(super) async fn groups(exchange: CurrentExchange, api: EdgeShared, request: 
 pub(super) async fn group(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
     let are_complete = api.paths.are_complete();
-    let surface = api.director.surface();
+    let surface = api.director.settled_surface().await;
     plain(&exchange, are_complete, Routed::No, surface.documents().group(&name))
 }
 
 /// `/api/{version}`
 pub(super) async fn core_version(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let version = segment(&exchange, 1).to_owned();
-    resource_list(&exchange, &api, "", &version)
+    resource_list(&exchange, &api, &api.director.surface(), "", &version)
 }
 
 /// `/apis/{group}/{version}`
@@ -74,17 +74,22 @@ pub(super) async fn version(
     payload: web::Payload,
 ) -> HttpResponse {
     let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
-    let surface = api.director.surface();
+    let surface = api.director.settled_surface().await;
     if let Some(proxied) = surface.proxied(&group, &version) {
         return proxied::forward(&exchange, &api, &request, payload, proxied).await;
     }
-    resource_list(&exchange, &api, &group, &version)
+    resource_list(&exchange, &api, &surface, &group, &version)
 }
 
 /// The resources of a version. A built-in group answers itself for versions that it does not have.
-fn resource_list(exchange: &Exchange, api: &EdgeShared, group: &str, version: &str) -> HttpResponse {
+fn resource_list(
+    exchange: &Exchange,
+    api: &EdgeShared,
+    surface: &ApiSurface,
+    group: &str,
+    version: &str,
+) -> HttpResponse {
     let are_complete = api.paths.are_complete();
-    let surface = api.director.surface();
     let list = surface.documents().resource_list(group, version);
     if list.is_none() && surface.serves_built_in(group) {
         return respond::finish(exchange, Err(status::resource_not_found()));

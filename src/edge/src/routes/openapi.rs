@@ -40,7 +40,7 @@ pub(super) async fn v2(exchange: CurrentExchange, api: EdgeShared, request: Http
     let answered = async {
         read_only(&exchange)?;
         let protobuf = wanted(&exchange, &V2_PROTOBUF)?;
-        let surface = api.director.surface();
+        let surface = api.director.settled_surface().await;
         let (document, media_type) = if protobuf {
             let document = rendered(move || surface.documents().openapi_v2_protobuf()).await?;
             (document, V2_PROTOBUF[1])
@@ -57,7 +57,7 @@ pub(super) async fn v2(exchange: CurrentExchange, api: EdgeShared, request: Http
 pub(super) async fn v3_index(exchange: CurrentExchange, api: EdgeShared) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
-        let surface = api.director.surface();
+        let surface = api.director.settled_surface().await;
         let index = rendered(move || surface.documents().openapi_index()).await?;
         let index = String::from_utf8_lossy(&index.body).into_owned();
         Ok(respond::text(StatusCode::OK, index))
@@ -72,7 +72,7 @@ pub(super) async fn v3(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let surface = api.director.surface();
+    let surface = api.director.settled_surface().await;
     let version = exchange.info.path().strip_prefix("/openapi/v3/apis/");
     let version = version.and_then(|version| version.trim_end_matches('/').split_once('/'));
     if let Some(proxied) = version.and_then(|(group, version)| surface.proxied(group, version)) {
@@ -82,7 +82,7 @@ pub(super) async fn v3(
         read_only(&exchange)?;
         let path = exchange.info.path().strip_prefix("/openapi/v3/").unwrap_or_default();
         let path = path.trim_end_matches('/').to_owned();
-        let surface = api.director.surface();
+        let surface = api.director.settled_surface().await;
         let Some(hash) = surface.documents().openapi_v3_hash(&path).map(str::to_owned) else {
             return Ok(HttpResponse::NotFound().finish());
         };

@@ -1,14 +1,20 @@
 //! The public face of the director.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology::TopologyError};
 use trireme_machinery::{GroupResource, GroupVersionKind};
 use trireme_storage::{Revision, Storage};
 
 use super::{
     actor::Director,
+    defined::DefinedResources,
     logic::{ApiSurface, Backend},
     messages::ServingChange,
     published::PublishedSurface,
@@ -23,6 +29,7 @@ use crate::{
     openapi_fragment::SchemaSource,
     proxied::ProxiedVersion,
     read_index::ReadIndexHandle,
+    reads::Reader,
     registry::RegistryHandle,
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
     watch_cache::OwnedWatchCache,
@@ -125,6 +132,7 @@ pub(super) struct ServingParts {
     pub(super) known_kinds: Arc<ArcSwap<KnownKinds>>,
     pub(super) surface: ArcSwap<ApiSurface>,
     pub(super) published: PublishedSurface,
+    pub(super) defined: OnceLock<DefinedResources>,
 }
 
 impl ServingParts {
@@ -167,6 +175,7 @@ impl Registries {
             admission: self.admission,
             known_kinds: Arc::default(),
             published: self.published,
+            defined: OnceLock::new(),
             surface: ArcSwap::from_pointee(ApiSurface::empty(
                 Documents::new(Vec::new(), self.schemas),
                 KnownKinds::new(&[], self.other_kinds),
@@ -195,6 +204,21 @@ impl DirectorHandle {
     /// Everything that is served now.
     pub fn surface(&self) -> Arc<ApiSurface> {
         self.parts.surface.load_full()
+    }
+
+    /// Has [`settled_surface`](Self::settled_surface) wait until what these objects define is shown: `shown` is the revision up
+    /// to which it is. Only the first call counts.
+    pub fn follow_definitions(&self, definitions: Reader, shown: watch::Receiver<Revision>) {
+        let _ = self.parts.defined.set(DefinedResources { definitions, shown });
+    }
+
+    /// Everything that is served, with what a client could have read of definitions before it asked. Waits for that for a
+    /// short time.
+    pub async fn settled_surface(&self) -> Arc<ApiSurface> {
+        if let Some(defined) = self.parts.defined.get() {
+            defined.settle().await;
+        }
+        self.surface()
     }
 
     /// The surface for those who look resources up while they serve.

@@ -6,6 +6,7 @@
 
 mod access;
 mod actor;
+mod defined;
 mod handle;
 mod logic;
 mod messages;

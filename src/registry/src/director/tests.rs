@@ -226,3 +226,25 @@ fn the_declared_edges_and_timers_are_those_that_happen() {
         assert_topology_happened(&kit.system, "registry");
     });
 }
+
+#[test]
+fn a_settled_surface_shows_what_was_defined_before() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store.clone(), vec![configmaps()]).await;
+        let surface = director.surface();
+        let route = surface.find("", "v1", "configmaps").expect("it is served");
+        let definitions = route.registry.reader().clone();
+        put(&*store, &configmaps(), "ns/widgets", json!({})).await;
+        let read = route.registry.get(get("ns/widgets")).await.expect("it is there");
+        let (shown, receiver) = tokio::sync::watch::channel(0);
+        director.follow_definitions(definitions, receiver);
+        let mut waiting = Box::pin(director.settled_surface());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        director.install(vec![Arc::new(widgets())]).await.expect("it is new");
+        shown.send_replace(read.revision);
+        let settled = waiting.await;
+        assert!(found(&settled, "example.com", "v1", "widgets").is_some());
+        assert!(director.settled_surface().now_or_never().is_some());
+    });
+}

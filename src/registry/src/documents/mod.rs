@@ -86,7 +86,7 @@ impl Documents {
         proxied: ProxiedVersions,
     ) -> Self {
         let mut resources: BTreeMap<GroupVersion, Vec<VersionedResource>> = BTreeMap::new();
-        for definition in &definitions {
+        for definition in definitions.iter().filter(|definition| definition.is_listed) {
             let served = |(_, version): &(usize, &ServedVersion)| version.is_served;
             for (version, served) in definition.versions.iter().enumerate().filter(served) {
                 let of_version = resources.entry(served.group_version.clone()).or_default();

@@ -86,3 +86,17 @@ fn discovery_shows_the_verbs_that_the_strategy_leaves() {
     };
     assert_eq!(row(definition)["verbs"], json!(["delete", "list", "watch"]));
 }
+
+#[test]
+fn a_resource_that_is_not_listed_is_in_no_document() {
+    let documents = documents(ResourceDefinition {
+        is_listed: false,
+        ..custom()
+    });
+    assert_eq!(read(documents.group_list())["groups"], json!([]));
+    assert!(documents.group("example.com").is_none());
+    assert!(documents.resource_list("example.com", "v1").is_none());
+    assert_eq!(read(documents.aggregated_groups())["items"], json!([]));
+    let paths = documents.paths();
+    assert!(!paths.contains("/apis/example.com"), "{paths:?}");
+}
