@@ -49,9 +49,14 @@ impl<'r> ScaleManagers<'r> {
     pub(super) fn new(writer: &Writer, request: &'r WriteRequest, object: &Value) -> Result<Self, ApiError> {
         let mut paths = ReplicasPaths::default();
         for version in &writer.info.versions {
+            let scale = if writer.info.is_custom {
+                version.scale.as_ref()
+            } else {
+                writer.info.scale_in(version)
+            };
             paths.insert(
                 &version.group_version.to_string(),
-                &writer.scale_paths(version)?.spec_replicas,
+                scale.map(|scale| &*scale.spec_replicas),
             );
         }
         let entries = object.get("metadata").and_then(|fields| fields.get(MANAGED_FIELDS));
