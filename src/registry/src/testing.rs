@@ -65,6 +65,7 @@ pub fn apply_patch(
         type_id: version.type_id,
         schema: version.schema.clone(),
         kind: info.kind_in(version),
+        keeps_kind: false,
     };
     Patcher::new(kind, patch, patched, FieldValidation::Warn).apply(&object, &KnownKinds::default())
 }

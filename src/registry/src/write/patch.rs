@@ -50,6 +50,8 @@ pub(crate) struct PatchedType {
     /// In place of the type, for custom resources.
     pub(crate) schema: Option<Arc<dyn ObjectSchema>>,
     pub(crate) kind: GroupVersionKind,
+    /// True if nobody asks which kind a patched object says it is: of a custom resource's status, which alone is taken from it.
+    pub(crate) keeps_kind: bool,
 }
 
 /// A patch with what its own document was found to be: it may be applied many times.
@@ -106,6 +108,7 @@ impl Patcher {
             type_id,
             schema: own_schema,
             kind,
+            ..
         } = &self.patched;
         let mut object = self.patched(original)?;
         let shown = || self.shown(original);
@@ -162,7 +165,9 @@ impl Patcher {
             return Err(unfit(&shown, &missing_kind(&shown)));
         }
         let version = version.unwrap_or_else(|| GroupVersion::new("", ""));
-        check_custom_kind(&version.with_kind(given), kind, object)?;
+        if !self.patched.keeps_kind {
+            check_custom_kind(&version.with_kind(given), kind, object)?;
+        }
         Ok(true)
     }
 
@@ -280,6 +285,7 @@ impl Writer {
                 type_id: version.type_id,
                 schema: version.schema.clone(),
                 kind: request.kind.clone(),
+                keeps_kind: subresource == Subresource::Status && version.schema.is_some(),
             }
         };
         let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation);

@@ -41,6 +41,7 @@ pub(super) fn patched(types: &Arc<TypeTable>) -> Result<PatchedType, ApiError> {
         type_id,
         schema: None,
         kind: kind(),
+        keeps_kind: false,
     })
 }
 

@@ -10,10 +10,10 @@ use trireme_machinery::{
     schema::{DecodeError, Decoded},
 };
 
-use super::support::{Bench, Rules, answered, creation, dry_run, replacement, thing, things};
+use super::support::{Bench, Rules, answered, creation, dry_run, patching, refused, replacement, thing, things};
 use crate::{
     definition::{Conversion, ObjectSchema, ResourceDefinition, ServedVersion},
-    request::UpdateRequest,
+    request::{PatchKind, PatchRequest, Subresource, UpdateRequest},
 };
 
 /// The default of the status counts when an object is read: its creation has dropped the status.
@@ -125,5 +125,26 @@ fn a_dry_run_answers_what_would_be_read() {
         assert_eq!((&changed["status"], changed.get("old")), (&status, None));
         assert_eq!(changed["apiVersion"], "example.com/v1beta1");
         assert_eq!(changed["share"], json!(150), "numbers are those that are stored");
+    });
+}
+
+#[test]
+fn a_patch_of_a_status_may_say_any_kind() {
+    run(Topology::trireme(), |kit| async move {
+        let (bench, _) = Bench::start_with(&kit, custom_things()).await;
+        bench.made("a", json!({}), json!({})).await;
+        for wrong in [json!({"kind": "Other"}), json!({"apiVersion": "x"})] {
+            let patch = |subresource| PatchRequest {
+                subresource,
+                options: dry_run(),
+                ..patching("a", PatchKind::Merge, &wrong)
+            };
+            let patched = bench.registry.patch(patch(Subresource::Status)).await;
+            let patched = answered(&patched.expect("nobody asks"));
+            let kind = (&patched["kind"], &patched["apiVersion"]);
+            assert_eq!(kind, (&json!("Thing"), &json!("example.com/v1")), "{wrong}");
+            let (reason, _) = refused(bench.registry.patch(patch(Subresource::None)).await);
+            assert_eq!(reason, trireme_machinery::Reason::Invalid, "{wrong}");
+        }
     });
 }
