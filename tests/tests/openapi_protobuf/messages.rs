@@ -290,11 +290,12 @@ fn or_reference(bytes: &[u8], layout: Layout) -> Value {
     }
 }
 
-/// YAML that is JSON.
+/// A value in YAML.
 fn any(bytes: &[u8]) -> Value {
     let (number, yaml) = only(bytes);
     assert_eq!(number, 2);
-    serde_json::from_str(&yaml.text()).expect("it is JSON")
+    let decoded = trireme_machinery::yaml::decode(yaml.text().as_bytes());
+    decoded.expect("it is YAML").value
 }
 
 fn decoded(wire: Wire<'_>, form: Form) -> Value {

@@ -7,12 +7,14 @@ use serde_json::Value;
 use super::{
     analysis::{Analysis, analyse},
     scalar::{Scalar, resolve},
-    writer::{STEP, YamlWriter},
+    writer::YamlWriter,
 };
 use crate::{Object, go_text::go_float};
 
+/// The indentation of a nested collection.
+const STEP: usize = 2;
 /// Keys longer than this are written as `? key`.
-const SIMPLE_KEY_MAX_BYTES: usize = 128;
+pub(super) const SIMPLE_KEY_MAX_BYTES: usize = 128;
 
 /// Encodes a value as a YAML document.
 pub fn encode(value: &Value) -> String {
@@ -100,7 +102,7 @@ impl Emitter {
         let stays_text = resolve(text) == Scalar::Text && !is_sexagesimal(text);
         if text.contains('\n') {
             if analysis.literal && fold {
-                self.writer.literal(text, margin);
+                self.writer.literal(text, margin, STEP);
             } else {
                 self.writer.double_quoted(text, margin, fold);
             }

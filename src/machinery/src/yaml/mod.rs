@@ -11,10 +11,12 @@ mod analysis;
 mod emit;
 mod json_text;
 mod load;
+mod node;
 mod scalar;
 mod writer;
 
 pub use emit::encode;
+pub use node::encode_node;
 
 use crate::json::DecodedDocument;
 

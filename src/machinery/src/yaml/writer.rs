@@ -4,8 +4,6 @@ use super::analysis::{is_break, is_printable};
 
 /// Lines are folded at the first space beyond this column.
 const PREFERRED_WIDTH: usize = 80;
-/// The indentation of a nested collection.
-pub(super) const STEP: usize = 2;
 
 /// The text so far, and where in its line it ends.
 #[derive(Default)]
@@ -144,12 +142,12 @@ impl YamlWriter {
         self.end_token();
     }
 
-    /// Writes lines as they stand, after `|`.
-    pub(super) fn literal(&mut self, text: &str, indent: usize) {
+    /// Writes lines as they stand, after `|` and, where the first begins with a space, `step`.
+    pub(super) fn literal(&mut self, text: &str, indent: usize, step: usize) {
         self.separate();
         self.put('|');
         if text.starts_with([' ', '\n']) {
-            self.out.push_str(&STEP.to_string());
+            self.out.push_str(&step.to_string());
         }
         if !text.ends_with('\n') {
             self.put('-');

@@ -7,7 +7,7 @@ mod v2;
 mod v3;
 
 use serde_json::Value;
-use trireme_machinery::Object;
+use trireme_machinery::{Object, yaml};
 
 pub(super) use self::{v2::encode as encode_v2, v3::encode as encode_v3};
 
@@ -23,7 +23,7 @@ enum ProtoKind {
     Named(u8, &'static ProtoMessage),
     /// Several messages.
     Messages(&'static ProtoMessage),
-    /// Any JSON, kept as text.
+    /// Any JSON, kept as YAML.
     Any,
     /// Several of those.
     Anys,
@@ -192,10 +192,9 @@ fn write_extensions(out: &mut Vec<u8>, tag: u8, entries: &Object) {
     }
 }
 
-/// `Any{yaml}`; JSON is YAML.
+/// `Any{yaml}`
 fn write_any(out: &mut Vec<u8>, tag: u8, value: &Value) {
-    let yaml = format!("{value}\n");
-    write_message(out, tag, |inner| write_text(inner, 2, &yaml));
+    write_message(out, tag, |inner| write_text(inner, 2, &yaml::encode_node(value)));
 }
 
 fn write_flag(out: &mut Vec<u8>, tag: u8, flag: bool) {

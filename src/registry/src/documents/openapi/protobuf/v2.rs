@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(only(&fields(only(&schema, 22)), 1), b"object");
         let extension = fields(only(&schema, 31));
         assert_eq!(only(&extension, 1), b"x-kubernetes-patch-merge-key");
-        assert_eq!(only(&fields(only(&extension, 2)), 2), b"\"name\"\n");
+        assert_eq!(only(&fields(only(&extension, 2)), 2), b"name\n");
         let property = fields(only(&fields(only(&schema, 25)), 1));
         assert_eq!(only(&fields(only(&property, 2)), 1), b"#/definitions/B");
     }
