@@ -220,6 +220,25 @@ fn an_error_that_two_combined_schemas_find_is_told_once() {
 }
 
 #[test]
+fn a_number_is_among_the_values_that_it_converts_to() {
+    let properties = json!({
+        "whole": {"type": "number", "enum": [1, 2]},
+        "fraction": {"type": "number", "enum": [1.5]},
+        "word": {"x-kubernetes-int-or-string": true, "enum": ["a", 5]},
+    });
+    let supported = |name: &str, value: Value| errors(&properties, &json!({name: value}), None).is_empty();
+    for value in [json!(1), json!(1.5), json!(2.99)] {
+        assert!(supported("whole", value.clone()), "{value}");
+    }
+    for value in [json!(0.5), json!(-1.5), json!(3.0)] {
+        assert!(!supported("whole", value.clone()), "{value}");
+    }
+    assert!(!supported("fraction", json!(1)));
+    assert!(supported("word", json!(97)));
+    assert!(!supported("word", json!(98)));
+}
+
+#[test]
 fn sets_and_maps_have_each_item_once() {
     let schema = schema(&json!({
         "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},

@@ -224,7 +224,10 @@ impl Validator<'_> {
 
     fn check_enum(&mut self, value: &Value, checks: &ValueValidation, path: &Path<'_>) {
         let Some(allowed) = &checks.one_among else { return };
-        if allowed.iter().any(|known| is_same(known, value)) {
+        if allowed
+            .iter()
+            .any(|known| is_same(known, value) || is_converted(known, value))
+        {
             return;
         }
         let names: Vec<String> = allowed
@@ -401,6 +404,23 @@ fn is_multiple(number: f64, factor: f64) -> bool {
 /// Compares values as JSON does: `1` and `1.0` are the same number.
 fn is_same(a: &Value, b: &Value) -> bool {
     a == b || a.is_number() && b.is_number() && a.as_f64() == b.as_f64()
+}
+
+/// Reports whether Go's conversion of a number to the type of an enum's value gives that: a fraction loses what is behind its
+/// point, and an integer becomes the character with its number.
+fn is_converted(known: &Value, value: &Value) -> bool {
+    match known {
+        Value::Number(known) => {
+            let whole = value.as_f64().filter(|_| value.is_f64()).map(f64::trunc);
+            known.is_i64() && whole.is_some() && whole == known.as_f64()
+        }
+        Value::String(known) => {
+            let code = value.as_i64().map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            let shown = code.map(|code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            shown.is_some_and(|shown| known.chars().eq([shown]))
+        }
+        _ => false,
+    }
 }
 
 /// A bound as Go prints it.
