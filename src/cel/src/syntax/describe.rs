@@ -50,16 +50,27 @@ fn in_words_of_cel(source: &str) -> Option<CompileError> {
     // A failure of that parser is none of ours: the source is known to be wrong.
     let errors = catch_unwind(AssertUnwindSafe(parser)).ok()?.err()?.errors;
     let is_syntax = |text: &str| text.starts_with("Syntax error");
-    // Beside errors of the syntax its others are only consequences.
+    let is_reserved = |text: &str| text.starts_with("reserved identifier");
+    // Beside errors of the syntax its others are only consequences, but for names in what could be parsed.
     let has_syntax = errors.iter().any(|error| is_syntax(&error.msg));
-    let told = errors.into_iter().filter(|error| !has_syntax || is_syntax(&error.msg));
+    let told = errors
+        .into_iter()
+        .filter(|error| !has_syntax || is_syntax(&error.msg) || is_reserved(&error.msg));
     let issues = told.map(|error| Issue {
         line: usize::try_from(error.pos.0).unwrap_or(0),
         // cel-go gives the end of an empty expression the place before its first character.
         column: usize::try_from(error.pos.1.saturating_sub(1))
             .ok()
             .filter(|_| !source.is_empty()),
-        text: error.msg,
+        text: end_alone(error.msg),
     });
     Some(CompileError::new(source, issues.collect()))
+}
+
+/// The text without what else may stand where an expression may end: cel-go names the end alone.
+fn end_alone(text: String) -> String {
+    match text.split_once("expecting {<EOF>,") {
+        Some((what, _)) => format!("{what}expecting <EOF>"),
+        None => text,
+    }
 }

@@ -46,6 +46,14 @@ fn syntax_errors_are_marked() {
 }
 
 #[test]
+fn reserved_identifiers_are_told_beside_syntax_errors() {
+    let text = "ERROR: <input>:1:1: reserved identifier: namespace\n | namespace is immutable\n | ^\n\
+                ERROR: <input>:1:11: Syntax error: mismatched input 'is' expecting <EOF>\n | namespace is immutable\n | \
+                ..........^";
+    check(&policy(), &[("namespace is immutable", text)]);
+}
+
+#[test]
 fn expressions_have_the_types_that_cel_gives_them() {
     check(
         &policy(),
