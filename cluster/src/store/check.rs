@@ -10,7 +10,7 @@ use crate::raft::RaftTypes;
 
 type Entry = openraft::Entry<RaftTypes>;
 
-/// Refuses a log with a hole, entries at the wrong place, a vote older than the log, and a log that was purged further
+/// Refuses a log with a hole or without its beginning, entries at the wrong place, a vote older than the log, and a log that was purged further
 /// than the snapshot goes.
 pub(super) fn check(database: &Database) -> Result<(), StoreFileError> {
     let transaction = database.begin_read().map_err(redb_error)?;
@@ -32,7 +32,7 @@ pub(super) fn check(database: &Database) -> Result<(), StoreFileError> {
         if id.index != index.value() || Some(id) <= last {
             return wrong(&format!("entry {} stands at {}", id.index, index.value()));
         }
-        if last.is_some_and(|last| last.index + 1 != id.index) {
+        if last.map_or(0, |last| last.index + 1) != id.index {
             return wrong(&format!("the log has a hole before {}", id.index));
         }
         last = Some(id);

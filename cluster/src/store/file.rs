@@ -2,13 +2,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use openraft::LogId;
 use redb::{Database, DatabaseError, ReadableDatabase as _, StorageBackend, TableDefinition, WriteTransaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::early_purge::EarlyPurge;
 use super::{StoreError, check, creation};
 use crate::core::{Incarnation, ReplicaId};
 
@@ -40,6 +41,8 @@ pub(crate) enum StoreFileError {
     Wrong(String),
     #[error("raft file: the thread that works on it is gone")]
     Gone,
+    #[error("raft file: the snapshot that the log was purged by was not installed")]
+    NoSnapshot,
 }
 
 /// Turns the many errors of redb into one.
@@ -69,8 +72,7 @@ pub(crate) enum Work {
 pub(crate) struct RaftFile {
     database: Arc<Database>,
     work: Work,
-    /// Up to here the log is purged, but it still stands in the file: the snapshot that covers it is not there yet.
-    early_purge: Arc<Mutex<Option<LogId<ReplicaId>>>>,
+    early_purge: Arc<EarlyPurge>,
 }
 
 impl RaftFile {
@@ -106,9 +108,9 @@ impl RaftFile {
         Ok((file, identity))
     }
 
-    /// The purge that waits for its snapshot. To be locked within transactions only.
-    pub(super) fn early_purge(&self) -> MutexGuard<'_, Option<LogId<ReplicaId>>> {
-        self.early_purge.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The purge that waits for its snapshot: what it covers still stands in the file.
+    pub(super) fn early_purge(&self) -> &EarlyPurge {
+        &self.early_purge
     }
 
     /// Runs a transaction and returns when it is on disk.

@@ -1,6 +1,5 @@
-//! openraft's log store on the file. Every write is on disk when it returns, but for a purge that comes before its snapshot:
-//! openraft has the log purged by a snapshot while that is still being installed. If a crash came in between, there would be
-//! neither the log nor the snapshot, so what is purged then only seems to be gone, and goes with the snapshot's arrival.
+//! openraft's log store on the file. Every write is on disk when it returns, but for a purge that comes before its
+//! snapshot: that only seems to be made, and entries right after it wait until it is (see [`early_purge`](super::early_purge)).
 
 use std::fmt::Debug;
 use std::io;
@@ -24,6 +23,22 @@ impl LogStore {
     pub(crate) fn new(file: RaftFile) -> Self {
         Self(file)
     }
+
+    /// Writes entries, behind a purge that waits for its snapshot.
+    async fn write_entries(&self, entries: Vec<Entry>) -> Result<(), StoreFileError> {
+        let first = entries.first().map_or(0, |entry| entry.get_log_id().index);
+        self.0.early_purge().passed(first).await?;
+        let written = self.0.write(move |transaction| {
+            let mut log = transaction.open_table(LOG).map_err(redb_error)?;
+            for entry in &entries {
+                let value = serde_json::to_vec(entry)?;
+                log.insert(entry.get_log_id().index, value.as_slice())
+                    .map_err(redb_error)?;
+            }
+            Ok(())
+        });
+        written.await
+    }
 }
 
 fn write_error(error: StoreFileError) -> StorageError<ReplicaId> {
@@ -44,7 +59,7 @@ impl RaftLogReader<RaftTypes> for LogStore {
         range: RB,
     ) -> Result<Vec<Entry>, StorageError<ReplicaId>> {
         let range: (Bound<u64>, Bound<u64>) = (range.start_bound().cloned(), range.end_bound().cloned());
-        let purged = *self.0.early_purge();
+        let purged = self.0.early_purge().upto();
         let read = self.0.read(move |transaction| {
             let log = transaction.open_table(LOG).map_err(redb_error)?;
             let mut entries = Vec::new();
@@ -64,7 +79,7 @@ impl RaftLogStorage<RaftTypes> for LogStore {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<RaftTypes>, StorageError<ReplicaId>> {
-        let early = *self.0.early_purge();
+        let early = self.0.early_purge().upto();
         let read = self.0.read(move |transaction| {
             let last_purged_log_id: Option<LogId<ReplicaId>> = look_up(transaction, key::PURGED)?;
             let last_purged_log_id = last_purged_log_id.max(early);
@@ -104,16 +119,7 @@ impl RaftLogStorage<RaftTypes> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
-        let written = self.0.write(move |transaction| {
-            let mut log = transaction.open_table(LOG).map_err(redb_error)?;
-            for entry in &entries {
-                let value = serde_json::to_vec(entry)?;
-                log.insert(entry.get_log_id().index, value.as_slice())
-                    .map_err(redb_error)?;
-            }
-            Ok(())
-        });
-        match written.await {
+        match self.write_entries(entries).await {
             Ok(()) => callback.log_io_completed(Ok(())),
             Err(error) => {
                 callback.log_io_completed(Err(io::Error::other(error.to_string())));
@@ -139,7 +145,7 @@ impl RaftLogStorage<RaftTypes> for LogStore {
             if snapshot.and_then(|snapshot| snapshot.meta.last_log_id) >= Some(log_id) {
                 return purge(transaction, log_id);
             }
-            *file.early_purge() = Some(log_id);
+            file.early_purge().begin(log_id);
             Ok(())
         });
         purged.await.map_err(write_error)

@@ -78,6 +78,8 @@ pub(crate) fn reread_stored_snapshot(bytes: &[u8]) -> Result<(Vec<u8>, GroupStat
 pub(crate) struct StateMachine {
     file: RaftFile,
     applied: Arc<watch::Sender<Arc<Applied>>>,
+    /// Dropped when no clone can install a snapshot any more.
+    _alive: watch::Receiver<()>,
 }
 
 impl StateMachine {
@@ -89,7 +91,8 @@ impl StateMachine {
             None => Applied::default(),
         };
         let applied = Arc::new(watch::Sender::new(Arc::new(applied)));
-        Ok(Self { file, applied })
+        let _alive = file.early_purge().machine();
+        Ok(Self { file, applied, _alive })
     }
 
     /// The newest applied state, and every later one.
@@ -108,17 +111,22 @@ impl StateMachine {
         let file = self.file.clone();
         let kept = self.file.write(move |found| {
             let known: Option<StoredSnapshot> = get(found, key::SNAPSHOT)?;
-            if known.is_some_and(|known| known.meta.last_log_id > snapshot.meta.last_log_id) {
-                return Ok(());
+            let known = known.and_then(|known| known.meta.last_log_id);
+            if known <= snapshot.meta.last_log_id {
+                put(found, key::SNAPSHOT, &snapshot)?;
             }
-            let mut early = file.early_purge();
-            if let Some(upto) = early.take_if(|upto| Some(*upto) <= snapshot.meta.last_log_id) {
+            let covered = known.max(snapshot.meta.last_log_id);
+            let early = file.early_purge().upto();
+            if let Some(upto) = early.filter(|upto| Some(*upto) <= covered) {
                 purge(found, upto)?;
             }
-            put(found, key::SNAPSHOT, &snapshot)
+            Ok(covered)
         });
-        kept.await
-            .map_err(|error| StorageIOError::write_snapshot(Some(signature), AnyError::new(&error)).into())
+        let covered = kept
+            .await
+            .map_err(|error| StorageIOError::write_snapshot(Some(signature), AnyError::new(&error)))?;
+        self.file.early_purge().end(covered);
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod check;
 mod creation;
+mod early_purge;
 mod file;
 mod log;
 mod machine;

@@ -2,10 +2,13 @@
 
 use std::io::Cursor;
 use std::path::Path;
+use std::pin::pin;
 
+use futures_util::poll;
 use openraft::storage::{RaftLogStorage as _, RaftLogStorageExt as _, RaftStateMachine as _};
 use openraft::testing::{StoreBuilder, Suite, blank_ent, log_id};
 use openraft::{LogId, RaftLogReader as _, RaftSnapshotBuilder as _, SnapshotMeta, StorageError, Vote};
+use redb::backends::FileBackend;
 
 use super::*;
 use crate::core::{GroupState, ReplicaId};
@@ -123,15 +126,7 @@ async fn a_newer_snapshot_is_not_replaced_by_an_older_one() {
     let open = || StateMachine::open(file.clone());
     let (mut behind, mut ahead) = (open().await.expect("sound"), open().await.expect("sound"));
     let newest = log_id(1, ReplicaId(1), 9);
-    let meta = SnapshotMeta {
-        last_log_id: Some(newest),
-        ..SnapshotMeta::default()
-    };
-    let data = serde_json::to_vec(&GroupState::default()).expect("the state is JSON");
-    ahead
-        .install_snapshot(&meta, Box::new(Cursor::new(data)))
-        .await
-        .expect("it is kept");
+    install(&mut ahead, newest).await;
     behind.build_snapshot().await.expect("it is built");
     let kept = behind
         .get_current_snapshot()
@@ -166,8 +161,85 @@ async fn a_log_that_is_purged_before_its_snapshot_has_arrived_is_not_lost() {
     let mut crashed = as_after_a_crash(dir.path()).await;
     assert_eq!(state(&mut crashed).await, (None, Some(log_id(1, ReplicaId(1), 3)), 4));
 
+    install(&mut machine, newest).await;
+    assert_eq!(state(&mut log).await, (Some(newest), Some(newest), 0));
+    let mut crashed = as_after_a_crash(dir.path()).await;
+    assert_eq!(state(&mut crashed).await, (Some(newest), Some(newest), 0));
+}
+
+/// openraft appends to a log that was purged without waiting for the snapshot.
+#[tokio::test]
+async fn entries_after_an_early_purge_are_written_when_their_snapshot_is() {
+    for present in [0, 4] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut log, mut machine) = open_in_place(dir.path()).await;
+        log.save_vote(&Vote::new(1, ReplicaId(1)))
+            .await
+            .expect("a vote is saved");
+        let entries = (0..present).map(|index| blank_ent::<RaftTypes>(1, ReplicaId(1), index));
+        log.blocking_append(entries).await.expect("it is appended");
+        let newest = log_id(1, ReplicaId(1), 9);
+        log.purge(newest).await.expect("the log is purged");
+        let mut appended = log.clone();
+        let mut append = pin!(appended.blocking_append([blank_ent::<RaftTypes>(1, ReplicaId(1), 10)]));
+        assert!(poll!(append.as_mut()).is_pending(), "it waits for the snapshot");
+        let mut crashed = as_after_a_crash(dir.path()).await;
+        let last = (present > 0).then(|| log_id(1, ReplicaId(1), present - 1));
+        assert_eq!(
+            state(&mut crashed).await,
+            (None, last, usize::try_from(present).expect("small"))
+        );
+
+        install(&mut machine, newest).await;
+        append.await.expect("it is appended");
+        let mut crashed = as_after_a_crash(dir.path()).await;
+        let end = log_id(1, ReplicaId(1), 10);
+        assert_eq!(state(&mut crashed).await, (Some(newest), Some(end), 1));
+    }
+}
+
+#[tokio::test]
+async fn an_append_fails_if_the_snapshot_before_it_never_comes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut log, machine) = open_in_place(dir.path()).await;
+    log.purge(log_id(1, ReplicaId(1), 9)).await.expect("the log is purged");
+    let mut append = pin!(log.blocking_append([blank_ent::<RaftTypes>(1, ReplicaId(1), 10)]));
+    assert!(poll!(append.as_mut()).is_pending(), "it waits for the snapshot");
+    // As openraft does after a failed installation.
+    drop(machine);
+    let error = append.await.expect_err("nobody installs it any more");
+    assert!(error.to_string().contains("was not installed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_without_its_beginning_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut log, machine) = open(dir.path()).await;
+    log.save_vote(&Vote::new(1, ReplicaId(1)))
+        .await
+        .expect("a vote is saved");
+    let entries = [blank_ent::<RaftTypes>(1, ReplicaId(1), 10)];
+    log.blocking_append(entries).await.expect("it is appended");
+    drop((log, machine));
+    let error = RaftFile::open(dir.path()).expect_err("it is refused");
+    assert!(error.to_string().contains("a hole before 10"), "{error}");
+}
+
+/// The store on a file that is written by the time that a future is first polled.
+async fn open_in_place(dir: &Path) -> (LogStore, StateMachine) {
+    let path = dir.join("raft.redb");
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    let backend = FileBackend::new(options.open(&path).expect("it is made")).expect("it is locked");
+    let (file, _) = RaftFile::open_on(backend, &path, Work::InPlace, ReplicaId(1)).expect("the file opens");
+    let machine = StateMachine::open(file.clone()).await.expect("the state is sound");
+    (LogStore::new(file), machine)
+}
+
+/// Installs a snapshot of an empty group.
+async fn install(machine: &mut StateMachine, last: LogId<ReplicaId>) {
     let meta = SnapshotMeta {
-        last_log_id: Some(newest),
+        last_log_id: Some(last),
         ..SnapshotMeta::default()
     };
     let data = serde_json::to_vec(&GroupState::default()).expect("the state is JSON");
@@ -175,9 +247,6 @@ async fn a_log_that_is_purged_before_its_snapshot_has_arrived_is_not_lost() {
         .install_snapshot(&meta, Box::new(Cursor::new(data)))
         .await
         .expect("it is kept");
-    assert_eq!(state(&mut log).await, (Some(newest), Some(newest), 0));
-    let mut crashed = as_after_a_crash(dir.path()).await;
-    assert_eq!(state(&mut crashed).await, (Some(newest), Some(newest), 0));
 }
 
 /// Up to where a log is purged, where it ends, and the number of its entries.
