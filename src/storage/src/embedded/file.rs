@@ -21,7 +21,7 @@ use crate::StorageError;
 /// The name of the database file in the store's directory.
 const FILE_NAME: &str = "store.redb";
 
-/// How the name of a database begins that is being made.
+/// The beginning of the name of a database that is being made.
 const UNFINISHED: &str = "store.redb.new-";
 
 /// The file holds Secrets: its owner alone reads it.
@@ -197,9 +197,14 @@ fn damaged_text(path: &dyn std::fmt::Display, why: &dyn std::fmt::Display) -> St
     format!("{path} is damaged ({why}); restore it from a backup, or move it away to start with an empty store")
 }
 
-/// Any error of redb after opening.
+/// Any error of redb after opening. After a failed write it refuses all else until the file is opened again.
 pub(super) fn redb_error(error: impl Into<redb::Error>) -> StorageError {
-    StorageError::Failed(format!("database: {}", error.into()))
+    let error = error.into();
+    let text = format!("database: {error}");
+    match error {
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => StorageError::Unavailable(text),
+        _ => StorageError::Failed(text),
+    }
 }
 
 /// The syncs of a store's file since it was opened first.

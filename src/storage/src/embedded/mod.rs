@@ -65,6 +65,8 @@ pub struct EmbeddedOptions {
     /// Verify the checksums of the whole file when it is opened, so that damage is found then and
     /// not served later. After a crash they are verified in any case.
     pub verify_on_open: bool,
+    /// After a write has failed the file is opened again at most so often.
+    pub reopen_interval: Duration,
 }
 
 impl Default for EmbeddedOptions {
@@ -74,6 +76,7 @@ impl Default for EmbeddedOptions {
             history_limit: None,
             cache_bytes: 64 << 20,
             verify_on_open: true,
+            reopen_interval: Duration::from_secs(1),
         }
     }
 }

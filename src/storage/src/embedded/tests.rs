@@ -29,9 +29,17 @@ fn on_disk(disk: &TestDisk) -> EmbeddedStore {
 }
 
 fn try_on_disk(disk: &TestDisk) -> Result<EmbeddedStore, StorageError> {
+    try_on_disk_with(disk, Duration::ZERO)
+}
+
+fn try_on_disk_with(disk: &TestDisk, reopen_interval: Duration) -> Result<EmbeddedStore, StorageError> {
     let disk = disk.clone();
     let open = move || -> Result<Box<dyn StorageBackend>, StorageError> { Ok(Box::new(disk.clone())) };
-    EmbeddedStore::start(PathBuf::from("test disk"), Box::new(open), EmbeddedOptions::default())
+    let options = EmbeddedOptions {
+        reopen_interval,
+        ..EmbeddedOptions::default()
+    };
+    EmbeddedStore::start(PathBuf::from("test disk"), Box::new(open), options)
 }
 
 async fn create(store: &EmbeddedStore, key: &str, value: &str) -> Revision {

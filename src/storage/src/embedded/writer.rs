@@ -7,8 +7,8 @@
 //! ```
 //! The revision clock is written in the same transaction as the changes, and no reader sees a
 //! revision before its commit, so no revision is ever used twice. After a failed commit what is on disk is unknown until the
-//! file is opened again. That is tried when the next requests come, which are refused for as long as it fails; but never
-//! after a failed sync, when the system may show a file that is not on the disk.
+//! file is opened again. That is tried now and then, and requests are refused for as long as it fails; but never after a
+//! failed sync, when the system may show a file that is not on the disk.
 
 use std::{
     sync::{
@@ -47,8 +47,10 @@ const SWEEP_RECORDS: usize = 512;
 /// left end at once.
 const EXPIRE_LEASES: usize = 64;
 const EXPIRE_KEYS: usize = 1_000;
-/// After the file was opened again, or could not be, so many times what that took passes until the next time.
+/// After the file was opened again, or could not be, so many times what that took passes until the next time: to open it
+/// is to read all of it. But no more than this: what has space again is to be written to soon.
 const REOPEN_PAUSE: u32 = 10;
+const LONGEST_REOPEN_PAUSE: Duration = Duration::from_secs(10);
 /// Recent events kept in memory so that watchers that keep up need no disk.
 const RECENT_EVENTS: usize = 4096;
 const RECENT_BYTES: usize = 8 << 20;
@@ -120,9 +122,7 @@ impl EmbeddedWriter {
         loop {
             let (jobs, stop) = self.collect(queue);
             self.last_batch = jobs.len();
-            if !jobs.is_empty() {
-                self.reopen(published);
-            }
+            self.reopen(published);
             match self.refusal() {
                 None => self.commit(jobs, published),
                 Some(refusal) => refuse(jobs, &refusal),
@@ -174,7 +174,7 @@ impl EmbeddedWriter {
             }
             Err(error) => tracing::warn!(path, %error, "the embedded store cannot be opened again yet"),
         }
-        self.next_reopen = Instant::now() + began.elapsed() * REOPEN_PAUSE;
+        self.next_reopen = Instant::now() + reopen_pause(began.elapsed()).max(self.file.options.reopen_interval);
     }
 
     /// The answer to all requests while nothing can be written.
@@ -218,7 +218,9 @@ impl EmbeddedWriter {
     /// The time for which the writer may sleep; `None` is until a request comes.
     fn idle_time(&self) -> Option<Duration> {
         if self.broken.is_some() {
-            return None;
+            // Readers need the file, too, and leases are to end, though nobody writes.
+            let reopens = !self.file.sync_has_failed();
+            return reopens.then(|| self.next_reopen.saturating_duration_since(Instant::now()));
         }
         if self.state.swept < self.state.compacted {
             return Some(Duration::ZERO);
@@ -346,6 +348,11 @@ impl EmbeddedWriter {
     }
 }
 
+/// The time until the file is opened again after that has taken `took`.
+fn reopen_pause(took: Duration) -> Duration {
+    took.saturating_mul(REOPEN_PAUSE).min(LONGEST_REOPEN_PAUSE)
+}
+
 fn refuse(jobs: Vec<StoreJob>, refusal: &StorageError) {
     for job in jobs {
         match job {
@@ -436,5 +443,16 @@ fn load_version(state: &mut StoreState, (key, revision): (&str, Revision), facts
                 create_revision,
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_is_opened_again_soon() {
+        assert_eq!(reopen_pause(Duration::from_millis(3)), Duration::from_millis(30));
+        assert_eq!(reopen_pause(Duration::from_secs(30)), Duration::from_secs(10));
     }
 }

@@ -60,7 +60,7 @@ async fn a_store_writes_again_when_its_disk_has_space_again() {
 #[tokio::test]
 async fn a_disk_that_stays_full_does_not_have_the_file_opened_at_every_write() {
     let disk = TestDisk::default();
-    let store = on_disk(&disk);
+    let store = try_on_disk_with(&disk, Duration::from_secs(3_600)).expect("the store opens");
     create(&store, "before", "1").await;
     disk.fail(Some(DiskFailure::AlmostFull));
     let large = Bytes::from(vec![b'x'; 100_000]);
@@ -74,8 +74,36 @@ async fn a_disk_that_stays_full_does_not_have_the_file_opened_at_every_write() {
         });
     }
     assert_eq!(outcomes, ["unknown", "unknown", "refused", "refused"]);
+}
+
+#[tokio::test]
+async fn a_store_is_read_again_though_nobody_writes() {
+    let disk = TestDisk::default();
+    let store = on_disk(&disk);
+    // The root of the table stays readable, so there must be more.
+    for number in 0..4 {
+        create(&store, &format!("before {number}"), &"x".repeat(100_000)).await;
+    }
+    disk.fail(Some(DiskFailure::Full));
+    let lost = try_create(&store, "lost").await;
+    assert!(matches!(lost, Err(StorageError::UnknownOutcome(_))), "{lost:?}");
+    // The file is closed by then.
+    let refused = try_create(&store, "refused").await;
+    assert!(matches!(refused, Err(StorageError::Unavailable(_))), "{refused:?}");
+    let unreadable = store.get("before 0", None).await;
+    assert!(
+        matches!(unreadable, Err(StorageError::Unavailable(_))),
+        "{unreadable:?}"
+    );
     disk.fail(None);
-    create_in_the_end(&store, "after").await;
+    let found = loop {
+        match store.get("before 0", None).await {
+            Ok((found, _)) => break found,
+            Err(StorageError::Unavailable(_)) => tokio::task::yield_now().await,
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    assert!(found.is_some());
 }
 
 /// After a failed sync the system may show what is not on the disk, so only a person can say that the file is sound.
@@ -160,7 +188,7 @@ async fn leases_that_end_together_do_not_end_in_one_commit() {
     let mut newest = 0;
     for n in 0..3 {
         let lease = store
-            .grant_lease(Duration::from_secs(4))
+            .grant_lease(Duration::from_secs(600))
             .await
             .expect("a lease is granted");
         let store = &store;
@@ -169,7 +197,7 @@ async fn leases_that_end_together_do_not_end_in_one_commit() {
         newest = join_all(keys).await.into_iter().max().expect("there are some");
     }
     drop(store);
-    // All begin anew, at the same time.
+    end_leases(&dir.path().join("store.redb"));
     let store = EmbeddedStore::open(dir.path(), quick()).expect("the store opens again");
     let mut watch = store.watch("", newest).await.expect("the watch opens");
     let mut gone = 0;
@@ -189,4 +217,17 @@ async fn leases_that_end_together_do_not_end_in_one_commit() {
         3,
         "one for 1,200 keys, one for the rest, and this one"
     );
+}
+
+/// Has all leases of a closed store end when it is opened.
+fn end_leases(path: &Path) {
+    let database = redb::Database::open(path).expect("the file opens");
+    let transaction = database.begin_write().expect("it is written to");
+    let mut leases = transaction.open_table(tables::LEASES).expect("there are leases");
+    for lease in 1..=3 {
+        let former = leases.insert(lease, 0).expect("it is written");
+        assert_eq!(former.map(|ttl_s| ttl_s.value()), Some(600));
+    }
+    drop(leases);
+    transaction.commit().expect("it is written");
 }
