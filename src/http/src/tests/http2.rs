@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use super::{
-    ends,
+    A_WHILE, ends,
     kit::{Server, get},
 };
 use crate::server::ConnectionLimits;
@@ -114,6 +115,12 @@ impl Raw {
 async fn serves_others(server: &Server) -> bool {
     let mut client = server.client("h2").await.expect("connects");
     client.send(get("/hello")).await.is_ok()
+}
+
+/// Waits until the request of a client that has to be quick is there.
+async fn wait_for_request(server: &Server) {
+    let arrives = timeout(10 * A_WHILE, server.gate.wait_for_arrivals(1));
+    assert!(arrives.await.is_ok(), "the client was too slow");
 }
 
 #[tokio::test]
@@ -223,20 +230,18 @@ async fn what_is_no_http2_ends_the_connection() {
 #[tokio::test]
 async fn a_preface_that_does_not_arrive_ends_the_connection() {
     let server = Server::start_with(ConnectionLimits {
-        header_timeout: Duration::from_millis(50),
+        header_timeout: A_WHILE,
         ..ConnectionLimits::default()
     })
     .await;
+    let mut slow = Raw::open(&server, &[]).await;
+    slow.send(&request(1, "/wait")).await;
+    wait_for_request(&server).await;
     for sent in [&[][..], &PREFACE[..10]] {
         let mut stream = server.raw("h2").await.expect("connects");
         stream.write_all(sent).await.expect("is taken");
         assert!(ends(&mut stream).await, "{sent:?}");
     }
-    let mut slow = Raw::open(&server, &[]).await;
-    slow.send(&request(1, "/wait")).await;
-    server.gate.wait_for_arrivals(1).await;
-    let mut silent = server.raw("h2").await.expect("connects");
-    assert!(ends(&mut silent).await);
     server.gate.open();
     assert_eq!(
         slow.code(DATA).await.map(u32::to_be_bytes),
@@ -248,7 +253,7 @@ async fn a_preface_that_does_not_arrive_ends_the_connection() {
 #[tokio::test]
 async fn a_connection_over_which_nothing_runs_is_ended() {
     let server = Server::start_with(ConnectionLimits {
-        header_timeout: Duration::from_millis(100),
+        header_timeout: A_WHILE,
         idle_timeout: Duration::from_millis(200),
         ping_interval: Duration::from_millis(20),
         ..ConnectionLimits::default()
@@ -256,7 +261,7 @@ async fn a_connection_over_which_nothing_runs_is_ended() {
     .await;
     let mut waits = Raw::open(&server, &[]).await;
     waits.send(&request(1, "/wait")).await;
-    server.gate.wait_for_arrivals(1).await;
+    wait_for_request(&server).await;
     for requests in [&[][..], &request(1, "/hello")] {
         let mut idle = Raw::open(&server, &[]).await;
         idle.send(requests).await;
@@ -273,7 +278,7 @@ async fn a_connection_over_which_nothing_runs_is_ended() {
 #[tokio::test]
 async fn an_idle_client_that_does_not_heed_goaway_is_cut_off() {
     let server = Server::start_with(ConnectionLimits {
-        header_timeout: Duration::from_millis(50),
+        header_timeout: A_WHILE,
         write_stall_timeout: Duration::from_millis(50),
         ..ConnectionLimits::default()
     })
