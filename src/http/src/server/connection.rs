@@ -1,6 +1,8 @@
 //! One connection, from the TLS handshake to its end.
 
-use std::{any::Any, cell::OnceCell, convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc};
+use std::{
+    any::Any, cell::OnceCell, convert::Infallible, mem::MaybeUninit, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc,
+};
 
 use actix_web::http::header;
 use hyper::{
@@ -10,6 +12,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Counter;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -23,7 +26,7 @@ use super::{
     drive::{self, Http2Streams, LocalExecutor},
     guarded_io::{ConnectionPhase, GuardedIo, Serving},
     handler::Handler,
-    handshakes::Handshake,
+    handshakes::PendingHandshake,
     lifecycle::{ConnectionEnding, ServerLifecycle},
     open_streams::OpenStreams,
     pace::WriteTurns,
@@ -103,7 +106,7 @@ pub(super) async fn serve<H: Handler>(
 async fn connected(
     socket: std::net::TcpStream,
     peer: SocketAddr,
-    handshake: &Handshake,
+    handshake: &PendingHandshake,
     settings: &ServingSettings,
 ) -> Option<Connected> {
     let limits = &settings.limits;
@@ -113,12 +116,11 @@ async fn connected(
     };
     let failed = tokio::select! {
         biased;
-        result = tokio::time::timeout(limits.handshake_timeout, shake_hands(socket, settings)) => match result {
+        result = tokio::time::timeout(limits.handshake_timeout, shake_hands(socket, handshake, settings)) => match result {
             Ok(Ok(connected)) => return Some(connected),
             Ok(Err(error)) => error,
             Err(_) => std::io::ErrorKind::TimedOut.into(),
         },
-        () = handshake.given_up() => std::io::Error::other("others had to wait for it"),
         () = too_late => return None,
     };
     settings.handshake_errors.increment(1);
@@ -129,17 +131,31 @@ async fn connected(
 /// The connection, and the client's certificate.
 type Connected = (TlsStream<TcpStream>, Option<ClientCertificate>);
 
-async fn shake_hands(socket: std::net::TcpStream, settings: &ServingSettings) -> std::io::Result<Connected> {
+async fn shake_hands(
+    socket: std::net::TcpStream,
+    handshake: &PendingHandshake,
+    settings: &ServingSettings,
+) -> std::io::Result<Connected> {
     let socket = TcpStream::from_std(socket)?;
     // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
     socket.set_nodelay(true)?;
     notice_lost_peer(&socket)?;
     let tls = Arc::clone(&settings.tls).current();
-    let stream = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket).await?;
+    let accept = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket);
+    let outcome = handshake
+        .run(accept, |accept| accept.get_ref().is_some_and(has_unread))
+        .await;
+    let stream = outcome.unwrap_or_else(|| Err(std::io::Error::other("others had to wait for it")))?;
     let (_, session) = stream.get_ref();
     let shown = session.peer_certificates();
     let certificate = shown.and_then(|chain| ClientCertificate::shown(chain, tls, &settings.tls));
     Ok((stream, certificate))
+}
+
+/// Reports whether the client has sent something that was not read yet: the event loop need not have heard of it.
+fn has_unread(socket: &TcpStream) -> bool {
+    let mut byte = [MaybeUninit::uninit()];
+    SockRef::from(socket).peek(&mut byte).is_ok_and(|bytes| bytes > 0)
 }
 
 async fn serve_http1<H: Handler>(

@@ -93,7 +93,7 @@ pub struct ConnectionLimits {
     /// Connections at a time; `None` for any number. A tenth more are taken, at least [`SURPLUS_CONNECTIONS`], which the handler
     /// knows by [`Peer::surplus_over`]; what comes beyond these is closed unanswered.
     pub connections: Option<usize>,
-    /// Handshakes under way at a time; for further ones those make room that take long.
+    /// Handshakes under way at a time; for further ones those make room whose clients do not go on.
     pub pending_handshakes: usize,
     /// Bytes of all headers of a request.
     pub header_bytes: u32,
@@ -117,7 +117,7 @@ impl Default for ConnectionLimits {
             // Clients that are busy send their next one well within it, and the end comes not much later.
             linger: Duration::from_secs(1),
             connections: None,
-            // A handshake costs about 1 ms of CPU: more than this many could not finish in time anyway.
+            // A handshake costs about 1 ms of CPU: this many keep a core busy for a second, and more would only wait longer.
             pending_handshakes: 1024,
             header_bytes: 64 * 1024,
             concurrent_streams: 250,

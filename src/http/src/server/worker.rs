@@ -16,7 +16,7 @@ use super::{
     ServerConfig,
     connection::{self, ServingSettings},
     handler::Handler,
-    handshakes::Handshake,
+    handshakes::PendingHandshake,
     lifecycle::ServerLifecycle,
     open_connections::OpenConnections,
 };
@@ -25,7 +25,7 @@ use super::{
 pub(super) struct Accepted {
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) handshake: Handshake,
+    pub(super) handshake: PendingHandshake,
     /// The bound that it is beyond.
     pub(super) surplus_over: Option<usize>,
 }
