@@ -64,9 +64,9 @@ pub(super) async fn http1<C: Graceful>(
     finish(connection, lifecycle).await
 }
 
-/// Runs a connection of HTTP/2; it gets GOAWAY when it is to leave. One that has only just come gets the answer to
-/// its first request before: while a balancer does not know yet, its next connection may come here again. So does one over
-/// which nothing has run for long.
+/// Runs a connection of HTTP/2; it gets GOAWAY when it is to leave, or when nothing has run over it for long. One that has
+/// only just come gets the answer to its first request before it is to leave: while a balancer does not know yet, its next
+/// connection may come here again.
 pub(super) async fn http2<C: Graceful>(
     mut connection: Pin<&mut C>,
     streams: &Http2Streams,
