@@ -191,6 +191,8 @@ async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<B
         .route("/panic", web::get().to(|| async { panics() }))
         .route("/never", web::get().to(std::future::pending::<HttpResponse>))
         .route("/endless", web::get().to(slow_readers::endless))
+        .route("/short", web::get().to(slow_readers::short))
+        .route("/stalled", web::get().to(slow_readers::stalled))
         .route("/api/v1/endless", web::get().to(slow_readers::endless))
         .route("/version/", web::get().to(slow_readers::sized))
         .route(

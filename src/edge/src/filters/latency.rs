@@ -1,10 +1,11 @@
 //! Measures requests, from their first filter to the last byte of their answer, and breaks off an answer that is still being
-//! streamed when the deadline of its request has passed: a client that reads slowly would keep its seat for as long as it likes.
+//! streamed when the deadline of its request has passed: a client that reads slowly, or a server behind this one that is slow
+//! to go on, would keep its seat for as long as it likes.
 
 use std::{
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -31,7 +32,7 @@ struct RequestObservation {
     bytes: u64,
     slow_request: Option<Duration>,
     last_step: TraceStep,
-    _seat: Option<Seat>,
+    seat: Option<Seat>,
     _long_running: Option<metrics::LongRunning>,
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn observe(
         bytes: 0,
         slow_request: state.slow_request,
         last_step: TraceStep::Answered,
-        _seat: seat,
+        seat,
         _long_running: exchange
             .info
             .is_long_running()
@@ -106,6 +107,7 @@ pub(crate) fn observe(
             // Also one of a known length is made while the client reads.
             Err(body) => BoxBody::new(ObservedBody {
                 body,
+                deadline: None,
                 observation: observation.stream(),
             }),
         }
@@ -114,13 +116,32 @@ pub(crate) fn observe(
 
 /// The reason that an answer breaks off.
 #[derive(Debug, thiserror::Error)]
-#[error("the client did not read the answer within the time of its request")]
+#[error("the answer was not written within the time of its request")]
 struct StreamedTooLong;
 
 /// A streamed body that is counted.
 struct ObservedBody {
     body: BoxBody,
+    /// Comes to an end at the deadline; there once the body has not been ready.
+    deadline: Option<Pin<Box<dyn Future<Output = ()>>>>,
     observation: RequestObservation,
+}
+
+impl ObservedBody {
+    /// Waits for the deadline.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = self.observation.exchange.deadline.get() else {
+            return Poll::Pending;
+        };
+        let clock = &self.observation.clock;
+        let deadline = self.deadline.get_or_insert_with(|| {
+            let clock = clock.clone();
+            Box::pin(async move { clock.sleep_until(at).await })
+        });
+        ready!(deadline.as_mut().poll(cx));
+        self.deadline = None;
+        Poll::Ready(())
+    }
 }
 
 impl MessageBody for ObservedBody {
@@ -131,12 +152,18 @@ impl MessageBody for ObservedBody {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        let is_whole = self.body.size() == BodySize::Sized(self.observation.bytes);
-        if !is_whole && self.observation.is_too_late() {
+        let next = Pin::new(&mut self.body).poll_next(cx);
+        let is_too_late = match &next {
+            Poll::Ready(Some(Ok(_))) => self.observation.is_too_late(),
+            Poll::Pending => self.poll_deadline(cx).is_ready(),
+            // It has ended, if only just.
+            Poll::Ready(_) => false,
+        };
+        if is_too_late {
+            drop(self.observation.seat.take());
             metrics::record_abort(&self.observation.exchange);
             return Poll::Ready(Some(Err(StreamedTooLong.into())));
         }
-        let next = Pin::new(&mut self.body).poll_next(cx);
         if let Poll::Ready(Some(Ok(chunk))) = &next {
             self.observation.bytes += u64::try_from(chunk.len()).unwrap_or(0);
         }

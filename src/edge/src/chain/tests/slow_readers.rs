@@ -1,16 +1,19 @@
-//! Clients that take their time to read an answer.
+//! Answers that take their time: their clients are slow to read them, or what makes them is slow to go on.
 
-use std::{convert::Infallible, pin::pin};
+use std::{convert::Infallible, pin::Pin};
 
 use actix_web::body::{BodySize, MessageBody, SizedStream};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 
 use super::*;
 
-/// An answer without an end.
-pub(super) async fn endless() -> HttpResponse {
-    let piece = Ok::<_, Infallible>(web::Bytes::from_static(b"more"));
-    HttpResponse::Ok().streaming(stream::repeat(piece))
+/// Lets everybody do everything: who takes a seat is no master.
+struct AllowAll;
+
+impl Authorizer for AllowAll {
+    fn authorize<'a>(&'a self, _: Attributes<'a>) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready(Decision::Allow(String::new())))
+    }
 }
 
 /// An answer of a known length that is made while it is read, as lists in protobuf are.
@@ -19,46 +22,95 @@ pub(super) async fn sized() -> HttpResponse {
     HttpResponse::Ok().body(SizedStream::new(12, stream::iter(pieces)))
 }
 
-/// The pieces of an answer that come before and after the time of its request is over; `None` for an end that is none.
-async fn pieces(fixture: &Fixture, path: &str) -> [Option<usize>; 3] {
-    let request = request(path, Some("admin")).to_request();
-    let response = super::super::serve(&fixture.state, &app().await, request).await;
-    let mut body = pin!(response.into_body());
-    let mut seen = [None; 3];
-    for (index, length) in seen.iter_mut().enumerate() {
-        if index == 1 {
-            fixture.clock.advance(Duration::from_secs(2));
-        }
-        let next = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
-        // What has broken off is not read any further.
-        let Some(Ok(piece)) = next else { break };
-        *length = Some(piece.len());
+const PIECE: Result<web::Bytes, Infallible> = Ok(web::Bytes::from_static(b"more"));
+
+/// An answer without an end.
+pub(super) async fn endless() -> HttpResponse {
+    HttpResponse::Ok().streaming(stream::repeat(PIECE))
+}
+
+/// An answer of one piece.
+pub(super) async fn short() -> HttpResponse {
+    HttpResponse::Ok().streaming(stream::iter([PIECE]))
+}
+
+/// An answer of which nothing comes after the first piece.
+pub(super) async fn stalled() -> HttpResponse {
+    HttpResponse::Ok().streaming(stream::iter([PIECE]).chain(stream::pending()))
+}
+
+impl Fixture {
+    fn for_all() -> Self {
+        let mut fixture = Self::new();
+        fixture.state.authorizer = Arc::new(AllowAll);
+        fixture
     }
-    seen
+
+    /// The body of an answer.
+    async fn streamed(&self, path: &str) -> Pin<Box<BoxBody>> {
+        let request = request(path, Some("alice")).to_request();
+        let response = super::super::serve(&self.state, &app().await, request).await;
+        Box::pin(response.into_body())
+    }
+}
+
+/// What comes next of a body: the length of a piece, `Err` for an end that is none.
+async fn next(body: &mut Pin<Box<BoxBody>>) -> Option<Result<usize, ()>> {
+    let next = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
+    next.map(|piece| piece.map(|piece| piece.len()).map_err(drop))
 }
 
 #[actix_web::test]
 async fn an_answer_that_is_read_slowly_breaks_off_when_the_time_of_its_request_is_over() {
-    let fixture = Fixture::new();
-    assert_eq!(pieces(&fixture, "/endless?timeout=1s").await, [Some(4), None, None]);
+    let fixture = Fixture::for_all();
+    let mut body = fixture.streamed("/endless?timeout=1s").await;
+    assert_eq!(next(&mut body).await, Some(Ok(4)));
+    assert!(fixture.reading_seat().await.is_err(), "it has the seat");
+    fixture.clock.advance(Duration::from_secs(2));
+    assert_eq!(next(&mut body).await, Some(Err(())));
     assert!(fixture.reading_seat().await.is_ok(), "it has given back its seat");
-    assert_eq!(pieces(&fixture, "/endless").await, [Some(4); 3]);
     let watch = "/api/v1/endless?watch=1&timeout=1s";
-    assert_eq!(pieces(&fixture, watch).await, [Some(4); 3], "a watch has no such time");
+    for (path, why) in [("/endless", "it has more time"), (watch, "a watch has no such time")] {
+        let mut body = fixture.streamed(path).await;
+        assert_eq!(next(&mut body).await, Some(Ok(4)));
+        fixture.clock.advance(Duration::from_secs(2));
+        assert_eq!(next(&mut body).await, Some(Ok(4)), "{why}");
+    }
+}
+
+#[actix_web::test]
+async fn an_answer_that_was_whole_in_time_ends_in_order() {
+    let fixture = Fixture::for_all();
+    let mut body = fixture.streamed("/short?timeout=1s").await;
+    assert_eq!(next(&mut body).await, Some(Ok(4)));
+    fixture.clock.advance(Duration::from_secs(2));
+    assert_eq!(next(&mut body).await, None);
+}
+
+#[actix_web::test]
+async fn an_answer_that_does_not_go_on_breaks_off_too() {
+    let fixture = Fixture::for_all();
+    let mut body = fixture.streamed("/stalled?timeout=1s").await;
+    assert_eq!(next(&mut body).await, Some(Ok(4)));
+    let late = fixture.clock.elapse(Duration::from_secs(1));
+    let (broken_off, ()) = tokio::join!(next(&mut body), late);
+    assert_eq!(broken_off, Some(Err(())));
+    assert!(fixture.reading_seat().await.is_ok(), "it has given back its seat");
 }
 
 #[actix_web::test]
 async fn an_answer_of_a_known_length_has_its_seat_and_its_deadline_until_it_is_written() {
-    let fixture = Fixture::new();
-    let request = request("/version/", Some("alice")).to_request();
-    let response = super::super::serve(&fixture.state, &app().await, request).await;
-    assert_eq!(
-        (response.status().as_u16(), response.body().size()),
-        (200, BodySize::Sized(12))
-    );
+    let fixture = Fixture::for_all();
+    let mut body = fixture.streamed("/version/?timeout=1s").await;
+    assert_eq!(body.size(), BodySize::Sized(12));
     assert!(fixture.reading_seat().await.is_err(), "it is not written yet");
-    drop(response);
-    assert!(fixture.reading_seat().await.is_ok());
-    assert_eq!(pieces(&fixture, "/version/?timeout=1s").await, [Some(4), None, None]);
-    assert_eq!(pieces(&fixture, "/version/").await, [Some(4); 3]);
+    assert_eq!(next(&mut body).await, Some(Ok(4)));
+    fixture.clock.advance(Duration::from_secs(2));
+    assert_eq!(next(&mut body).await, Some(Err(())));
+    assert!(fixture.reading_seat().await.is_ok(), "it has given back its seat");
+    let mut body = fixture.streamed("/version/").await;
+    for _ in 0..3 {
+        assert_eq!(next(&mut body).await, Some(Ok(4)));
+    }
+    assert_eq!(next(&mut body).await, None);
 }
