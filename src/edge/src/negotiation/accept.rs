@@ -316,9 +316,14 @@ pub(crate) fn preferred_types(header: &str) -> impl Iterator<Item = (&str, &str)
     clauses(header).into_iter().map(|clause| (clause.kind, clause.subtype))
 }
 
-/// Reports whether a header asks for text that is made for people.
+/// Reports whether a header asks for text that is made for people, by the clause that is agreed on if its transformation is offered.
 pub(super) fn asks_for_pretty(header: &str) -> bool {
-    header.contains("pretty") && header.split(',').filter_map(clause).any(|clause| clause.is_pretty)
+    let is_served = |clause: &&Clause<'_>| ResponseFormat::ALL.iter().any(|format| clause.fits(*format));
+    header.contains("pretty")
+        && clauses(header)
+            .iter()
+            .find(is_served)
+            .is_some_and(|clause| clause.is_pretty)
 }
 
 /// By quality; among equals wildcards come last. The sort is stable, so that else the client's order counts.

@@ -96,7 +96,12 @@ mod tests {
     fn a_media_type_can_ask_for_indented_answers() {
         let pretty = |accept, query| wants_pretty(&Query::parse(Some(query)).expect("is in order"), Some(accept), None);
         assert!(pretty("application/json;pretty=1", ""));
-        assert!(pretty("application/yaml, application/json; pretty=1", "pretty=false"));
+        assert!(pretty("text/html, application/json; pretty=1", "pretty=false"));
+        assert!(pretty("application/yaml;q=0.5, application/json; pretty=1", ""));
+        assert!(
+            !pretty("application/json, application/*;pretty=1", ""),
+            "another clause is taken"
+        );
         assert!(!pretty("application/json;pretty=true", ""));
         assert!(!pretty("application/json", ""));
     }
