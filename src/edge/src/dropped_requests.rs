@@ -1,4 +1,4 @@
-//! When those may ask again who got no seat in a priority level: the more of them there are, the later
+//! The `Retry-After` of requests that got no seat in a priority level: the more of them there are, the later
 //! (`apiserver/pkg/util/flowcontrol/dropped_requests_tracker.go`).
 
 use std::{

@@ -1,4 +1,4 @@
-//! Ends HTTP/2 connections by GOAWAY: now and then (`--goaway-chance`), and after requests of nobody known.
+//! Ends HTTP/2 connections by GOAWAY: now and then (`--goaway-chance`), and after anonymous and unauthenticated requests.
 //!
 //! A client with one connection for everything stays for ever with the replica that it came to first. Once in a while it
 //! is sent away after an answer, and a load balancer may send it to a replica that has come since.
@@ -23,15 +23,15 @@ pub(crate) fn maybe(state: &ChainState, exchange: &Exchange, response: &mut Http
     if exchange.version != Version::HTTP_2 {
         return;
     }
-    let is_of_nobody = state.ends_anonymous_http2 && is_of_nobody(exchange, response);
-    if is_of_nobody || state.goaway_chance > 0.0 && rand::random::<f64>() < state.goaway_chance {
+    let is_anonymous = state.ends_anonymous_http2 && is_unauthenticated(exchange, response);
+    if is_anonymous || state.goaway_chance > 0.0 && rand::random::<f64>() < state.goaway_chance {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
 }
 
 /// Returns true if the authenticated user, whichever user is impersonated, is anonymous, or if nobody was authenticated.
-fn is_of_nobody(exchange: &Exchange, response: &HttpResponse) -> bool {
+fn is_unauthenticated(exchange: &Exchange, response: &HttpResponse) -> bool {
     match exchange.user.get() {
         Some(user) => is_anonymous(user),
         None => response.status() == StatusCode::UNAUTHORIZED,
