@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn many_items_are_looked_up_in_time() {
+    fn items_of_another_manager_change_nothing_however_many_there_are() {
         const ITEMS: usize = 20_000;
         let one = One::new();
         let items =

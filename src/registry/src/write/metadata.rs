@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_owners_go_however_many_there_are() {
+    fn repeated_owners_go_and_others_stay() {
         let owner = |number: usize| json!({"uid": format!("u{number}"), "name": "a", "kind": "A", "apiVersion": "v1"});
         let other = json!({"uid": "u1", "name": "b", "kind": "A", "apiVersion": "v1"});
         let owners = json!([owner(1), owner(2), owner(1), other, owner(2), owner(1)]);
