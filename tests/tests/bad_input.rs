@@ -31,7 +31,7 @@ const CATEGORIES: &[(&str, usize)] = &[
     ("paths", 95),
     ("protobuf", 60),
     ("routing", 111),
-    ("sizes", 45),
+    ("sizes", 47),
     ("types", 64),
     ("unicode", 47),
     ("upgrades", 12),
