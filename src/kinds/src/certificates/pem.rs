@@ -17,6 +17,7 @@ pub(crate) struct PemBlock<'a> {
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
+const END_LINE: &str = "\n-----END ";
 const DASHES: &str = "-----";
 
 /// The well-formed blocks in their order, as Go's `encoding/pem` finds them: `BEGIN` and `END` stand at the beginnings of lines
@@ -34,6 +35,7 @@ pub(crate) fn blocks(text: &str) -> Vec<PemBlock<'_>> {
 /// The first well-formed block and what comes after it.
 fn next_block(text: &str) -> Option<(PemBlock<'_>, &str)> {
     let mut rest = text;
+    let mut next_end = text;
     loop {
         rest = after_line_begin(rest, BEGIN)?;
         let (kind, after) = line(rest);
@@ -43,7 +45,11 @@ fn next_block(text: &str) -> Option<(PemBlock<'_>, &str)> {
         };
         let (has_headers, body) = without_headers(rest)?;
         rest = body;
-        if let Some((content, after)) = content_before_end(body, kind, has_headers) {
+        let (encoded, trailer) = match body.strip_prefix(END).filter(|_| !has_headers) {
+            Some(trailer) => ("", trailer),
+            None => split_at_end(body, &mut next_end)?,
+        };
+        if let Some((content, after)) = content_of_block(encoded, trailer, kind) {
             let block = PemBlock {
                 kind,
                 has_headers,
@@ -88,14 +94,23 @@ fn without_headers(body: &str) -> Option<(bool, &str)> {
     None
 }
 
-/// The decoded bytes before the end of a block of a kind, and what comes after its last line.
-fn content_before_end<'a>(body: &'a str, kind: &str, has_headers: bool) -> Option<(Vec<u8>, &'a str)> {
-    let (encoded, trailer) = match body.strip_prefix(END).filter(|_| !has_headers) {
-        Some(trailer) => ("", trailer),
-        None => body.split_once(&format!("\n{END}"))?,
-    };
+/// What stands before the first end of a block in a body and what comes after the mark; none if the body has none, and then
+/// neither has a later body. `next_end` is where the search for an earlier body ended: it is not searched again.
+fn split_at_end<'a>(body: &'a str, next_end: &mut &'a str) -> Option<(&'a str, &'a str)> {
+    if next_end.len() > body.len() {
+        *next_end = body.get(body.find(END_LINE)?..)?;
+    }
+    let encoded = body.get(..body.len().checked_sub(next_end.len())?)?;
+    Some((encoded, next_end.strip_prefix(END_LINE)?))
+}
+
+/// The decoded bytes of a block of a kind, and what comes after its last line; `trailer` begins with the kind that ends.
+fn content_of_block<'a>(encoded: &str, trailer: &'a str, kind: &str) -> Option<(Vec<u8>, &'a str)> {
     let after = trailer.strip_prefix(kind)?.strip_prefix(DASHES)?;
     let (left, after) = line(after);
+    if encoded.contains('-') {
+        return None;
+    }
     let encoded: String = encoded
         .chars()
         .filter(|c| !matches!(c, ' ' | '\t' | '\r' | '\n'))
@@ -153,6 +168,19 @@ mod tests {
             assert_eq!(count(&text), 0, "{text:?}");
         }
         assert_eq!(count(&format!("{block}\n{block}")), 2);
+    }
+
+    #[test]
+    fn blocks_without_an_end_take_no_long_time() {
+        let begins = "-----BEGIN A-----\nx\n".repeat(100_000);
+        for (end, count) in [
+            ("", 0),
+            ("-----END A-----", 0),
+            ("-----END B-----", 0),
+            ("-----END B-----\n-----BEGIN A-----\nAAAA\n-----END A-----", 1),
+        ] {
+            assert_eq!(blocks(&format!("{begins}{end}")).len(), count, "{end:?}");
+        }
     }
 
     #[test]
