@@ -1,6 +1,8 @@
 //! ValidatingWebhookConfigurations and MutatingWebhookConfigurations
 //! (`pkg/registry/admissionregistration/*webhookconfiguration`).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
@@ -123,18 +125,18 @@ impl Requirements {
                 let versions = items(webhook, "admissionReviewVersions");
                 versions.is_empty() || has_known_review(versions)
             }),
-            unique_names: (0..old.len()).all(|index| repeated_name(old, index).is_none()),
+            unique_names: !repeated_names(old).contains(&true),
             label_values: old.iter().all(has_valid_selectors),
             conditions: conditions(new) != conditions(old),
         }
     }
 }
 
-/// The name of a webhook, if an earlier one has it, too.
-fn repeated_name(webhooks: &[Value], index: usize) -> Option<&str> {
-    let name = text(webhooks.get(index)?, "name");
-    let mut earlier = webhooks.iter().take(index);
-    earlier.any(|other| text(other, "name") == name).then_some(name)
+/// Tells of each webhook if an earlier one has its name, too.
+fn repeated_names(webhooks: &[Value]) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    let names = webhooks.iter().map(|webhook| text(webhook, "name"));
+    names.map(|name| !seen.insert(name)).collect()
 }
 
 fn has_valid_selectors(webhook: &Value) -> bool {
@@ -156,13 +158,15 @@ impl Webhooks {
         let mut errors = ErrorList::new();
         let path = Path::new("webhooks");
         let webhooks = items(object, "webhooks");
-        for (index, webhook) in webhooks.iter().enumerate() {
+        for ((index, webhook), is_repeated) in webhooks.iter().enumerate().zip(repeated_names(webhooks)) {
             let at = path.index(index);
             self.validate_webhook(webhook, requirements, &at, &mut errors);
             let versions = at.child("admissionReviewVersions");
             validate_admission_review_versions(webhook, requirements.known_reviews, &versions, &mut errors);
-            let repeated = repeated_name(webhooks, index).filter(|name| requirements.unique_names && !name.is_empty());
-            errors.extend(repeated.map(|name| Error::duplicate(&at.child("name"), &name.into())));
+            let name = text(webhook, "name");
+            if is_repeated && requirements.unique_names && !name.is_empty() {
+                errors.push(Error::duplicate(&at.child("name"), &name.into()));
+            }
         }
         errors
     }
@@ -237,9 +241,10 @@ fn validate_admission_review_versions(webhook: &Value, known_reviews: bool, path
         ));
         return;
     }
+    let mut seen = BTreeSet::new();
     for (index, version) in versions.iter().enumerate() {
         let name = version.as_str().unwrap_or_default();
-        if versions.iter().take(index).any(|earlier| earlier == version) {
+        if !seen.insert(name) {
             errors.push(Error::invalid_str(&path.index(index), name, "duplicate version"));
         } else {
             push_invalid(&path.index(index), name, names::dns1035_label(name), errors);
@@ -324,9 +329,48 @@ mod tests {
     }
 
     #[test]
+    fn names_and_versions_are_unique() {
+        let trial = Trial::new(
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            validating(),
+        );
+        let webhook = |name: &str, versions: &[&str]| {
+            json!({
+                "name": name, "sideEffects": "None", "admissionReviewVersions": versions,
+                "clientConfig": { "url": "https://example.com/x" },
+            })
+        };
+        let webhooks = [
+            webhook("a.example.com", &["v1", "v1beta1", "v1", "v1"]),
+            webhook("b.example.com", &["v1"]),
+            webhook("a.example.com", &["v1"]),
+        ];
+        trial.expect_errors(&[(
+            json!({ "metadata": {}, "webhooks": webhooks }),
+            &[
+                "webhooks[0].admissionReviewVersions[2]: Invalid value: \"v1\": duplicate version",
+                "webhooks[0].admissionReviewVersions[3]: Invalid value: \"v1\": duplicate version",
+                "webhooks[2].name: Duplicate value: \"a.example.com\"",
+            ],
+        )]);
+        let many: Vec<Value> = (0..20_000)
+            .map(|index| webhook(&format!("n{index}.example.com"), &["v1"]))
+            .collect();
+        assert_eq!(repeated_names(&many).len(), many.len());
+    }
+
+    #[test]
     fn what_an_old_configuration_does_not_fulfill_is_not_asked_of_its_changes() {
-        let plural = "validatingwebhookconfigurations";
-        let trial = Trial::new("admissionregistration.k8s.io", plural, validating());
+        for (plural, kind) in [
+            ("validatingwebhookconfigurations", validating()),
+            ("mutatingwebhookconfigurations", mutating()),
+        ] {
+            check_changes_of_old(&Trial::new("admissionregistration.k8s.io", plural, kind));
+        }
+    }
+
+    fn check_changes_of_old(trial: &Trial) {
         let base = json!({
             "name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": { "url": "https://example.com/x" },
