@@ -23,11 +23,13 @@ use crate::{
 const POD_LEVEL: [&str; 3] = ["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
-/// Validates the name of a resource.
-type NameRule = fn(&str, &Path<'_>, &mut ErrorList);
-
-/// The rule for names and what is passed over.
-type Rules = (NameRule, Tolerated);
+/// The checks of the amounts of resources.
+#[derive(Clone, Copy)]
+struct AmountChecks {
+    /// Validates the name of a resource.
+    validate_name: fn(&str, &Path<'_>, &mut ErrorList),
+    tolerated: Tolerated,
+}
 
 /// The requirements of one container (`ValidateContainerResourceRequirements`).
 pub(super) fn validate_container_resource_requirements(
@@ -36,8 +38,11 @@ pub(super) fn validate_container_resource_requirements(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let rules = (validate_container_resource_name as NameRule, pod.capabilities.tolerated);
-    validate_resource_requirements(requirements, &pod.claims, path, rules, errors);
+    let checks = AmountChecks {
+        validate_name: validate_container_resource_name,
+        tolerated: pod.capabilities.tolerated,
+    };
+    validate_resource_requirements(requirements, &pod.claims, path, checks, errors);
 }
 
 /// As upstream's `ValidateResourceRequirements`.
@@ -45,10 +50,10 @@ fn validate_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
     path: &Path<'_>,
-    rules: Rules,
+    checks: AmountChecks,
     errors: &mut ErrorList,
 ) {
-    validate_amounts(requirements, path, rules, errors);
+    validate_amounts(requirements, path, checks, errors);
     let claims_path = path.child("claims");
     let mut seen = BTreeSet::new();
     for (index, claim) in items(requirements, "claims").iter().enumerate() {
@@ -88,7 +93,7 @@ fn validate_resource_claim_name<'a>(
         return;
     }
     if request.is_empty() {
-        let repeats = seen.iter().filter(|(other, _)| *other == name);
+        let repeats = seen.range((name, "")..).take_while(|(other, _)| *other == name);
         errors.extend(repeats.map(|_| Error::duplicate(path, &name.into())));
     } else {
         push_invalid(&path.child("request"), request, names::dns1123_label(request), errors);
@@ -99,7 +104,11 @@ fn validate_resource_claim_name<'a>(
     seen.insert((name, request));
 }
 
-fn validate_amounts(requirements: &Value, path: &Path<'_>, (validate_name, tolerated): Rules, errors: &mut ErrorList) {
+fn validate_amounts(requirements: &Value, path: &Path<'_>, checks: AmountChecks, errors: &mut ErrorList) {
+    let AmountChecks {
+        validate_name,
+        tolerated,
+    } = checks;
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
     for (name, amount) in entries(requirements, "limits") {
         let at = limits_path.key(name);
@@ -160,14 +169,14 @@ fn validate_huge_pages(name: &str, amount: &Value, tolerated: Tolerated, path: &
     }
 }
 
-/// Reports whether an amount is a whole number of pages, or the resource is no such pages.
+/// Returns true if an amount is a multiple of a page, or the resource is no such pages (`IsHugePageResourceValueDivisible`).
 pub(super) fn is_whole_pages(name: &str, amount: &Value) -> bool {
-    let size = name
-        .strip_prefix(HUGE_PAGES)
-        .and_then(|size| Quantity::parse(size).ok());
-    size.is_none_or(|size| {
-        let (amount_bytes, page) = (quantity(amount).value(), size.value());
-        page > 0 && amount_bytes >= 0 && amount_bytes % page == 0
+    let Some(size) = name.strip_prefix(HUGE_PAGES) else {
+        return true;
+    };
+    Quantity::parse(size).is_ok_and(|page| {
+        let is_whole_bytes = page.signum() > 0 && page.milli_value() % 1000 == 0;
+        is_whole_bytes && quantity(amount).value().checked_rem(page.value()) == Some(0)
     })
 }
 
@@ -186,8 +195,11 @@ pub(super) fn validate_pod_resource_requirements(pod: &Pod<'_>, path: &Path<'_>,
         ));
     }
     let claims = items(spec, "resourceClaims").iter().map(|claim| text(claim, "name"));
-    let rules = (validate_pod_resource_name as NameRule, pod.capabilities.tolerated);
-    validate_resource_requirements(resources, &claims.collect(), path, rules, errors);
+    let checks = AmountChecks {
+        validate_name: validate_pod_resource_name,
+        tolerated: pod.capabilities.tolerated,
+    };
+    validate_resource_requirements(resources, &claims.collect(), path, checks, errors);
     validate_pod_resource_consistency(spec, resources, path, errors);
     let containers = path.child("containers");
     for (index, container) in items(spec, "containers").iter().enumerate() {
@@ -250,5 +262,9 @@ fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorLis
 /// Validates the cost of running the pod beside its containers (`validateOverhead`).
 pub(crate) fn validate_overhead(overhead: &Value, tolerated: Tolerated, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
-    validate_amounts(&limits, path, (validate_container_resource_name, tolerated), errors);
+    let checks = AmountChecks {
+        validate_name: validate_container_resource_name,
+        tolerated,
+    };
+    validate_amounts(&limits, path, checks, errors);
 }

@@ -281,6 +281,29 @@ fn a_selinux_change_policy_that_is_there_may_stay() {
 }
 
 #[test]
+fn huge_pages_are_asked_for_by_whole_pages_of_whole_bytes() {
+    let errors = |page: &str, amount: &str| {
+        let amounts = json!({ "cpu": "1", page: amount });
+        let container = json!({ "resources": { "limits": amounts, "requests": amounts } });
+        errors_where(Capabilities::default(), spec(container, json!({}))).join("\n")
+    };
+    for (page, amount, count) in [
+        ("hugepages-2Mi", "4Mi", 0),
+        ("hugepages-2Mi", "3Mi", 2),
+        ("hugepages-2Mi", "0", 0),
+        ("hugepages-foo", "1", 2),
+        ("hugepages-1500m", "2", 2),
+        ("hugepages-0", "0", 2),
+        ("hugepages--1", "1", 2),
+        ("hugepages-2Mi", "-2Mi", 0),
+    ] {
+        let errors = errors(page, amount);
+        let partial = errors.matches("is not positive integer multiple of").count();
+        assert_eq!(partial, count, "{page} {amount}: {errors}");
+    }
+}
+
+#[test]
 fn what_an_old_template_has_its_changes_may_keep() {
     let pages = || json!({ "cpu": "1", "memory": "1", "hugepages-2Mi": "3Mi" });
     let init = |more: Value| {
@@ -296,6 +319,7 @@ fn what_an_old_template_has_its_changes_may_keep() {
     let spread =
         json!([{ "maxSkew": 1, "topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector }]);
     let sysctls = json!({ "sysctls": [{ "name": "net.core.somaxconn", "value": "1" }] });
+    let volume = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "c" } });
     let cases = [
         (
             json!({ "resources": { "limits": pages(), "requests": pages() } }),
@@ -315,14 +339,25 @@ fn what_an_old_template_has_its_changes_may_keep() {
         ),
         (json!({}), json!({ "topologySpreadConstraints": spread })),
         (json!({}), json!({ "hostNetwork": true, "securityContext": sysctls })),
+        (
+            json!({ "volumeDevices": [{ "name": "v", "devicePath": "/d" }] }),
+            json!({ "hostUsers": false, "volumes": [volume] }),
+        ),
     ];
-    for (container, rest) in cases {
-        let template = spec(container, rest);
-        let none = Capabilities::default();
+    let none = Capabilities::default();
+    let templates = cases.map(|(container, rest)| spec(container, rest));
+    for (index, template) in templates.iter().enumerate() {
         assert!(!errors_where(none, template.clone()).is_empty(), "{template}");
         let change = none.in_change_of(Some(&json!({ "spec": template })));
-        assert_eq!(errors_where(change, template), [""; 0]);
+        for (other, changed) in templates.iter().enumerate() {
+            let errors = errors_where(change, changed.clone());
+            assert_eq!(errors.is_empty(), other == index, "{template} to {changed}: {errors:?}");
+        }
     }
+    let overhead = spec(json!({}), json!({ "overhead": pages() }));
+    assert!(!errors_where(none, overhead.clone()).is_empty());
+    let change = none.in_change_of(Some(&json!({ "spec": overhead })));
+    assert_eq!(errors_where(change, overhead), [""; 0]);
 }
 
 #[test]
