@@ -59,8 +59,8 @@ impl Strategy for ResourceClaimTemplates {
         errors
     }
 
-    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
         let spec = new.get("spec");
         if !equal(spec, old.get("spec")) {
             let shown = shown(spec.unwrap_or(&Value::Null));

@@ -1,9 +1,9 @@
 //! Selectors of devices, and configuration for drivers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
-use trireme_cel::{DeviceVariables, Environment, Program};
+use trireme_cel::{DeviceVariables, Environment, Program, Type};
 use trireme_machinery::{
     Feature, Features,
     field::{Error, ErrorList, Path},
@@ -19,6 +19,32 @@ const MAX_COST: u64 = 1_000_000;
 /// The most bytes of a driver's parameters.
 pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 
+/// The environments without and with `allowMultipleAllocations`, and of each the one without and with lists as attributes.
+static ENVIRONMENTS: LazyLock<[[Arc<Environment>; 2]; 2]> = LazyLock::new(|| {
+    [false, true].map(|multiple_allocations| {
+        [false, true].map(|list_attributes| {
+            Arc::new(Environment::device(DeviceVariables {
+                multiple_allocations,
+                list_attributes,
+            }))
+        })
+    })
+});
+
+fn environment(features: Features) -> &'static Arc<Environment> {
+    let [single, multiple] = &*ENVIRONMENTS;
+    let [plain, lists] = if features.has(Feature::DraConsumableCapacity) {
+        multiple
+    } else {
+        single
+    };
+    if features.has(Feature::DraListTypeAttributes) {
+        lists
+    } else {
+        plain
+    }
+}
+
 /// Validates the selectors of a class or request. Expressions that are `stored` already are taken as they are.
 /// Upstream: `validateSelectorSlice`.
 pub(super) fn validate_selector_slice(
@@ -28,10 +54,6 @@ pub(super) fn validate_selector_slice(
     stored: bool,
     errors: &mut ErrorList,
 ) {
-    let environment = Arc::new(Environment::device(DeviceVariables {
-        multiple_allocations: features.has(Feature::DraConsumableCapacity),
-        list_attributes: features.has(Feature::DraListTypeAttributes),
-    }));
     validate_slice(
         holder,
         path,
@@ -42,12 +64,7 @@ pub(super) fn validate_selector_slice(
                 return;
             };
             if !stored {
-                validate_cel_selector(
-                    &environment,
-                    text(cel, "expression"),
-                    &at.child("cel.expression"),
-                    errors,
-                );
+                validate_cel_selector(features, text(cel, "expression"), &at.child("cel.expression"), errors);
             }
         },
         errors,
@@ -55,17 +72,21 @@ pub(super) fn validate_selector_slice(
 }
 
 /// As upstream's `validateCELSelector`.
-fn validate_cel_selector(environment: &Arc<Environment>, expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_cel_selector(features: Features, expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if expression.len() > MAX_EXPRESSION_BYTES {
         errors.push(Error::too_long(path, MAX_EXPRESSION_BYTES));
         return;
     }
-    match Program::with_estimate(environment.clone(), expression, &DeviceSizes) {
+    // An attribute that may be a list is of the type dyn.
+    let is_selector = |output: &Type| {
+        output.is_bool_or_unknown() || features.has(Feature::DraListTypeAttributes) && *output == Type::Dyn
+    };
+    match Program::with_estimate(environment(features).clone(), expression, &DeviceSizes) {
         Err(error) => {
             let detail = format!("compilation failed: {error}");
             errors.push(Error::invalid_str(path, expression, &detail));
         }
-        Ok((program, _)) if !program.output().is_bool_or_unknown() => {
+        Ok((program, _)) if !is_selector(program.output()) => {
             let detail = format!("must evaluate to bool or the unknown type, not {}", program.output());
             errors.push(Error::invalid_str(path, expression, &detail));
         }

@@ -185,6 +185,19 @@ fn a_template_gives_labels_and_annotations_only() {
 }
 
 #[test]
+fn a_stored_template_is_not_validated_again() {
+    let kind = resourceclaimtemplates::kind(Features::default());
+    let trial = Trial::new(GROUP, "resourceclaimtemplates", kind);
+    let dear = format!("{}true{}", "device.attributes.all(a, ".repeat(4), ")".repeat(4));
+    let selectors = json!([{ "cel": { "expression": dear } }]);
+    let inner = exactly(json!({ "selectors": selectors }))["spec"].clone();
+    let body = named("t", json!({ "spec": inner }));
+    assert_eq!(trial.errors(body.clone()).len(), 1);
+    let labelled = merged(&body, &json!({ "metadata": { "labels": { "a": "b" } } }));
+    assert!(trial.update(&trial.decode(body), labelled).is_ok());
+}
+
+#[test]
 fn tolerations_are_as_many_as_one_likes_and_those_of_results_are_not_looked_at() {
     let many: Vec<Value> = (0..17).map(|_| json!({ "operator": "Exists" })).collect();
     let trial = claims();
@@ -221,7 +234,9 @@ fn selectors_may_cost_so_much_and_know_the_fields_of_features() {
     with(Features::without(&[Feature::DraConsumableCapacity])).expect_errors(&[(class(shared), &[&unknown])]);
     let listed = class("device.attributes[\"d\"].names.exists(name, name == \"x\")");
     assert_eq!(with(Features::default()).errors(listed.clone()).len(), 1);
-    with(Features::with(&[Feature::DraListTypeAttributes])).expect_errors(&[(listed, &[])]);
+    let attribute = class("device.attributes[\"d\"].healthy");
+    with(Features::default()).expect_errors(&[(attribute.clone(), &[])]);
+    with(Features::with(&[Feature::DraListTypeAttributes])).expect_errors(&[(listed, &[]), (attribute, &[])]);
 }
 
 #[test]
