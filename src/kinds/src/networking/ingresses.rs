@@ -106,9 +106,9 @@ struct Ingresses {
 
 impl Ingresses {
     /// The rules for a new ingress.
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> IngressValidationOptions {
         let is_relaxed = self.features.has(Feature::RelaxedServiceNameValidation);
-        Rules {
+        IngressValidationOptions {
             service_names: if is_relaxed {
                 names::dns1123_label
             } else {
@@ -121,11 +121,11 @@ impl Ingresses {
 
     /// The rules for a change of an old ingress, which goes on being free of those that it breaks. The names of its services
     /// that only the relaxed rule allows relax it (`allowRelaxedServiceNameValidation`).
-    fn rules_of_change(&self, old: &Value) -> Rules {
+    fn rules_of_change(&self, old: &Value) -> IngressValidationOptions {
         let is_relaxed = |name: &str| names::dns1123_label(name).is_empty() && !names::dns1035_label(name).is_empty();
         let rules = self.rules();
         let spec = old.get("spec").unwrap_or(&Value::Null);
-        let strict = Rules {
+        let strict = IngressValidationOptions {
             service_names: names::dns1035_label,
             ..rules
         };
@@ -139,7 +139,7 @@ impl Ingresses {
             validate_tls_secret_name(tls, &Path::root(), &mut errors);
             !errors.is_empty()
         };
-        Rules {
+        IngressValidationOptions {
             service_names: if service_names_of(old).any(is_relaxed) {
                 names::dns1123_label
             } else {
@@ -151,9 +151,9 @@ impl Ingresses {
     }
 }
 
-/// The rules for an ingress.
+/// The rules for an ingress (`IngressValidationOptions`).
 #[derive(Clone, Copy)]
-struct Rules {
+struct IngressValidationOptions {
     /// That for names of services.
     service_names: fn(&str) -> Vec<String>,
     /// Names of secrets are held against theirs.
@@ -238,7 +238,7 @@ impl Strategy for Ingresses {
 }
 
 /// As upstream's `validateIngress`.
-fn validate_ingress(object: &Value, rules: Rules) -> ErrorList {
+fn validate_ingress(object: &Value, rules: IngressValidationOptions) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
     validate_ingress_spec(spec, rules, &Path::new("spec"), &mut errors);
@@ -246,7 +246,7 @@ fn validate_ingress(object: &Value, rules: Rules) -> ErrorList {
 }
 
 /// As upstream's `ValidateIngressSpec`.
-fn validate_ingress_spec(spec: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_spec(spec: &Value, rules: IngressValidationOptions, path: &Path<'_>, errors: &mut ErrorList) {
     let host_rules = items(spec, "rules");
     if host_rules.is_empty() && spec.get("defaultBackend").is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -276,7 +276,7 @@ fn host_errors(host: &str) -> Vec<String> {
     }
 }
 
-fn validate_ingress_rule(rule: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_rule(rule: &Value, rules: IngressValidationOptions, path: &Path<'_>, errors: &mut ErrorList) {
     let host = text(rule, "host");
     if !host.is_empty() {
         if names::parse_ip_sloppy(host).is_some() {
@@ -290,7 +290,12 @@ fn validate_ingress_rule(rule: &Value, rules: Rules, path: &Path<'_>, errors: &m
 }
 
 /// As upstream's `validateHTTPIngressRuleValue`.
-fn validate_http_ingress_rule_value(rule: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_http_ingress_rule_value(
+    rule: &Value,
+    rules: IngressValidationOptions,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let Some(http) = rule.get("http") else { return };
     let paths_path = path.child("http.paths");
     let paths = items(http, "paths");
@@ -303,7 +308,12 @@ fn validate_http_ingress_rule_value(rule: &Value, rules: Rules, path: &Path<'_>,
 }
 
 /// As upstream's `validateHTTPIngressPath`.
-fn validate_http_ingress_path(http_path: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_http_ingress_path(
+    http_path: &Value,
+    rules: IngressValidationOptions,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
     let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
@@ -342,7 +352,7 @@ fn validate_http_ingress_path(http_path: &Value, rules: Rules, path: &Path<'_>, 
 }
 
 /// As upstream's `validateIngressBackend`.
-fn validate_ingress_backend(backend: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_backend(backend: &Value, rules: IngressValidationOptions, path: &Path<'_>, errors: &mut ErrorList) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
             errors.push(Error::invalid_str(
@@ -359,7 +369,12 @@ fn validate_ingress_backend(backend: &Value, rules: Rules, path: &Path<'_>, erro
     }
 }
 
-fn validate_ingress_service_backend(service: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_service_backend(
+    service: &Value,
+    rules: IngressValidationOptions,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let at = path.child("service");
     if let Some(name) = require(service, &at, "name", errors) {
         push_invalid(&at.child("name"), name, (rules.service_names)(name), errors);
@@ -375,7 +390,7 @@ fn validate_ingress_service_backend(service: &Value, rules: Rules, path: &Path<'
 }
 
 /// As upstream's `validateIngressTLS`.
-fn validate_ingress_tls(tls: &Value, rules: Rules, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ingress_tls(tls: &Value, rules: IngressValidationOptions, path: &Path<'_>, errors: &mut ErrorList) {
     let hosts_path = path.child("hosts");
     for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {
         push_invalid(&hosts_path.index(index), host, host_errors(host), errors);

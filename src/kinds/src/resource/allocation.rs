@@ -5,7 +5,10 @@ use std::{collections::HashSet, fmt};
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    go_text::structs::{self, PrintedShape},
+    go_text::{
+        quote,
+        structs::{self, PrintedShape},
+    },
     names::parse_cidr_sloppy,
 };
 
@@ -258,6 +261,6 @@ fn check_interface_address(address: &str) -> Result<(), String> {
     let canonical = format!("{ip}/{bits}");
     match canonical == address {
         true => Ok(()),
-        false => Err(format!("must be in canonical form ({canonical:?})")),
+        false => Err(format!("must be in canonical form ({})", quote(&canonical))),
     }
 }
