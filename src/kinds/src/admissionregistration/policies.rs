@@ -457,6 +457,35 @@ mod tests {
     }
 
     #[test]
+    fn conditions_are_compiled_again_when_the_kind_of_parameters_changes() {
+        let mutation = json!({ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": "Object{}" } });
+        for (plural, kind, more) in [
+            (
+                "validatingadmissionpolicies",
+                validating(),
+                json!({ "validations": [{ "expression": "true" }] }),
+            ),
+            (
+                "mutatingadmissionpolicies",
+                mutating(),
+                json!({ "reinvocationPolicy": "Never", "mutations": [mutation] }),
+            ),
+        ] {
+            let trial = Trial::new(GROUP, plural, kind);
+            let conditions = json!([{ "name": "n", "expression": "gone()" }]);
+            let body = policy(merged(&more, &json!({ "matchConditions": conditions })));
+            assert_eq!(trial.errors(body.clone()).len(), 1, "{plural}");
+            let old = trial.decode(body.clone());
+            let changed = |spec: Value| merged(&body, &json!({ "spec": spec }));
+            let policy = changed(json!({ "failurePolicy": "Ignore" }));
+            assert!(trial.update(&old, policy).is_ok(), "{plural}");
+            let kind = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
+            let policy = changed(json!({ "paramKind": kind }));
+            assert!(trial.update(&old, policy).is_err(), "{plural}");
+        }
+    }
+
+    #[test]
     fn a_reserved_name_is_warned_of_at_the_status_too() {
         let policies = Policies { mutating: false };
         let policy = json!({ "metadata": { "name": "a.static.k8s.io" } });

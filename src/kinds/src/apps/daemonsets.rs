@@ -309,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn a_selector_may_keep_values_that_no_label_can_have() {
+        let requirement = json!({ "key": "app", "operator": "NotIn", "values": ["-1"] });
+        let body = daemon_set(&json!({ "selector": { "matchExpressions": [requirement] } }));
+        let trial = trial();
+        assert_eq!(trial.errors(body.clone()).len(), 1);
+        let changed = testing::merged(&body, &json!({ "spec": { "minReadySeconds": 1 } }));
+        assert!(trial.update(&trial.decode(body), changed.clone()).is_ok());
+        let valid = trial.decode(daemon_set(&json!({})));
+        assert!(trial.update(&valid, changed).is_err());
+    }
+
+    #[test]
     fn the_annotation_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
