@@ -3,10 +3,14 @@
 //! A [`Path`] is a chain of borrowed links on the stack, so that walking a valid object allocates
 //! nothing; it becomes text only when an error is made.
 
-use crate::go_text::{general_float, quote};
 use std::fmt;
 
 use serde_json::Value;
+
+use crate::{
+    go_text::{general_float, quote},
+    json,
+};
 
 /// The path of a value in an object, such as `spec.containers[0].name`.
 #[derive(Debug, Clone, Copy)]
@@ -279,7 +283,7 @@ pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
         Value::Number(number) if number.is_f64() => number.as_f64().map(general_float).unwrap_or_default(),
-        other => other.to_string(),
+        other => String::from_utf8_lossy(&json::encode(other)).into_owned(),
     }
 }
 

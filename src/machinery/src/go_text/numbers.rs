@@ -19,10 +19,10 @@ pub(crate) fn go_float(value: f64) -> String {
     format!("{value}")
 }
 
-/// A finite double as `%v` prints it: as [`go_float`] does, with exponents of two digits at least, and from 1e-5 downwards.
+/// A finite double as `%v` prints it: with an exponent of two digits at least below 1e-4 and from 1e6 upwards.
 pub(crate) fn general_float(value: f64) -> String {
     let magnitude = value.abs();
-    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
+    if magnitude == 0.0 || (1e-4..1e6).contains(&magnitude) {
         return format!("{value}");
     }
     let text = format!("{value:e}");
@@ -88,8 +88,13 @@ mod tests {
             (0.0, "0"),
             (1e-4, "0.0001"),
             (1.5e-5, "1.5e-05"),
-            (1e20, "100000000000000000000"),
-            (1e21, "1e+21"),
+            (123_456.75, "123456.75"),
+            (999_999.0, "999999"),
+            (1e6, "1e+06"),
+            (2_500_000.5, "2.5000005e+06"),
+            (123_456_789.0, "1.23456789e+08"),
+            (1e20, "1e+20"),
+            (-1e22, "-1e+22"),
             (-1e-300, "-1e-300"),
         ] {
             assert_eq!(general_float(value), printed);

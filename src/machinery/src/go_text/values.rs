@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::go_float;
+use super::{general_float, go_float};
 
 /// `map[a:1 b:[x y]]`: maps sorted by key, nothing quoted.
 pub fn go_map(value: &Value) -> String {
@@ -81,7 +81,9 @@ fn write(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(number) if number.is_f64() => out.push_str(&number.as_f64().map(go_float).unwrap_or_default()),
+        Value::Number(number) if number.is_f64() => {
+            out.push_str(&number.as_f64().map(general_float).unwrap_or_default())
+        }
         scalar => out.push_str(&scalar.to_string()),
     }
 }
@@ -94,10 +96,11 @@ mod tests {
 
     #[test]
     fn values_print_as_in_go() {
-        let value = json!({"spec": {"n": null, "replicas": 3, "on": true, "f": 1.0, "list": ["a", {"name": "b"}]}});
+        let value =
+            json!({"spec": {"n": null, "replicas": 3, "on": true, "f": 1.0, "g": 1e6, "list": ["a", {"name": "b"}]}});
         assert_eq!(
             go_map(&value),
-            "map[spec:map[f:1 list:[a map[name:b]] n:<nil> on:true replicas:3]]"
+            "map[spec:map[f:1 g:1e+06 list:[a map[name:b]] n:<nil> on:true replicas:3]]"
         );
     }
 }
