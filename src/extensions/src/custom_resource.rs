@@ -12,9 +12,9 @@ use serde_json::Value;
 use trireme_machinery::{
     GroupVersion,
     field::{Error, ErrorList, ErrorType, Path},
-    go_text::go_map,
     meta::ObjectMeta as _,
     names,
+    schema::{accessor_error, nested_field},
 };
 use trireme_registry::{
     ResetFields, Strategy, Verb, Verbs, WarningRecorder, WriteContext, definition::ScalePaths, request::Subresource,
@@ -25,10 +25,8 @@ use crate::{
     object_schema::VersionSchema,
     rules::{CompiledRules, RuleMeters},
     structural::{
-        correlation::Ratchet,
-        list_types::validate_list_sets_and_maps,
-        metadata::validate_embedded,
-        values::{type_of, validate_value},
+        correlation::Ratchet, list_types::validate_list_sets_and_maps, metadata::validate_embedded,
+        values::validate_value,
     },
 };
 
@@ -147,8 +145,8 @@ impl CustomVersion {
         let Some(scale) = &self.scale else { return };
         validate_replicas(object, &scale.status_replicas, errors);
         let Some(path) = scale.selector.as_deref() else { return };
-        let detail = match nested(object, path) {
-            Ok(Some(selector)) if !selector.is_string() => wrong_type(path, selector, "string"),
+        let detail = match nested_field(object, path) {
+            Ok(Some(selector)) if !selector.is_string() => accessor_error(path, selector, "string"),
             Ok(_) => return,
             Err(detail) => detail,
         };
@@ -171,7 +169,7 @@ fn blocks_rules(error: &Error) -> bool {
 fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     let shown_path = format!(".{path}");
     let at = Path::new(&shown_path);
-    let replicas = match nested(object, path) {
+    let replicas = match nested_field(object, path) {
         Ok(Some(replicas)) => replicas,
         Ok(None) => return,
         Err(detail) => {
@@ -181,7 +179,7 @@ fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     };
     let detail = match replicas.as_i64() {
         None => {
-            let detail = wrong_type(path, replicas, "int64");
+            let detail = accessor_error(path, replicas, "int64");
             errors.push(Error::invalid(&at, &0.into(), &detail));
             return;
         }
@@ -192,37 +190,6 @@ fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
         Some(_) => return,
     };
     errors.push(Error::invalid(&at, replicas, &detail));
-}
-
-/// The value at a path (`unstructured.NestedFieldNoCopy`), or what is wrong with one above it that is no object.
-fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
-    let mut value = object;
-    let mut names = Vec::new();
-    for name in path.split('.') {
-        names.push(name);
-        let inner = match value {
-            Value::Null => return Ok(None),
-            Value::Object(fields) => fields.get(name),
-            other => return Err(wrong_type(&names.join("."), other, "map[string]interface{}")),
-        };
-        let Some(inner) = inner else { return Ok(None) };
-        value = inner;
-    }
-    Ok(Some(value))
-}
-
-fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
-    let go_type = match type_of(value) {
-        "integer" => "int64",
-        "number" => "float64",
-        "boolean" => "bool",
-        "array" => "[]interface {}",
-        "object" => "map[string]interface {}",
-        "null" => "<nil>",
-        other => other,
-    };
-    let shown = go_map(value);
-    format!(".{path} accessor error: {shown} is of the type {go_type}, expected {expected}")
 }
 
 impl Strategy for CustomResource {

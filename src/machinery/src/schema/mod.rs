@@ -29,6 +29,6 @@ pub use decode_error::DecodeError;
 pub use defaults::apply_defaults;
 pub use empty::void_empty;
 pub use ordered::{ordered_json, patched_json};
-pub use paths::{get_path, remove_path, set_path, str_at};
+pub use paths::{accessor_error, get_path, nested_field, remove_path, set_path, str_at};
 pub(crate) use types::WireField;
 pub use types::{Field, ListType, PatchStrategy, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};

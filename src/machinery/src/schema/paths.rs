@@ -3,11 +3,41 @@
 
 use serde_json::Value;
 
-use crate::Object;
+use crate::{
+    Object,
+    go_text::{go_map, go_type},
+};
 
 /// The value at a path, if there is one.
 pub fn get_path<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, name| value.get(name))
+}
+
+/// The value at a path of objects alone (`unstructured.NestedFieldNoCopy`).
+///
+/// # Errors
+/// If one above it is neither an object nor null.
+pub fn nested_field<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+    let mut value = object;
+    let mut names = Vec::new();
+    for name in path.split('.') {
+        names.push(name);
+        let inner = match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => fields.get(name),
+            other => return Err(accessor_error(&names.join("."), other, "map[string]interface{}")),
+        };
+        let Some(inner) = inner else { return Ok(None) };
+        value = inner;
+    }
+    Ok(Some(value))
+}
+
+/// The text about a value that is not of the expected Go type.
+pub fn accessor_error(path: &str, value: &Value, expected: &str) -> String {
+    let found = if value.is_null() { "<nil>" } else { go_type(value) };
+    let shown = go_map(value);
+    format!(".{path} accessor error: {shown} is of the type {found}, expected {expected}")
 }
 
 /// The value at a path, to be changed, if there is one.
@@ -46,7 +76,25 @@ pub fn remove_path(value: &mut Value, path: &str) -> Option<Value> {
 mod tests {
     use serde_json::json;
 
-    use super::{get_path, remove_path, set_path, str_at};
+    use super::{accessor_error, get_path, nested_field, remove_path, set_path, str_at};
+
+    #[test]
+    fn nested_fields_stand_in_objects() {
+        let value = json!({"spec": {"x": [1, 2], "n": null, "replicas": 1e6}});
+        assert_eq!(nested_field(&value, "spec.n.replicas"), Ok(None));
+        assert_eq!(nested_field(&value, "spec.y"), Ok(None));
+        assert_eq!(nested_field(&value, "spec.n"), Ok(Some(&json!(null))));
+        let error =
+            ".spec.x.0 accessor error: [1 2] is of the type []interface {}, expected map[string]interface{}".to_owned();
+        assert_eq!(nested_field(&value, "spec.x.0"), Err(error));
+        for (found, shown) in [
+            (&value["spec"]["replicas"], "1e+06 is of the type float64"),
+            (&json!(null), "<nil> is of the type <nil>"),
+        ] {
+            let error = accessor_error("spec.replicas", found, "int64");
+            assert_eq!(error, format!(".spec.replicas accessor error: {shown}, expected int64"));
+        }
+    }
 
     #[test]
     fn fields_are_found_set_and_removed_by_path() {

@@ -98,7 +98,7 @@ impl WriteRequest {
             return Ok(object.clone());
         }
         if let (Subresource::Scale, Some(paths)) = (self.subresource, self.scale_paths()) {
-            return Ok(scale::of(&self.definition, paths, object));
+            return scale::of(&self.definition, paths, object);
         }
         let mut object = object.clone();
         versions::between(&self.definition, (self.written()?, self.served(version)?), &mut object).await?;

@@ -51,39 +51,48 @@ pub(super) fn kind() -> GroupVersionKind {
 }
 
 /// The scale of an object.
-pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) -> Value {
-    let at = |path: &str| object.pointer(&format!("/{}", path.replace('.', "/")));
-    let replicas = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
+///
+/// # Errors
+/// If one of the paths of a custom resource leads through what is no object, or to what is not of its type.
+pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) -> Result<Value, ApiError> {
+    let at = |path: &str| schema::nested_field(object, path).map_err(ApiError::bad_request);
+    let replicas = |path: &str| {
+        at(path)?.map_or(Ok(0), |value| {
+            let wrong_type = || ApiError::bad_request(schema::accessor_error(path, value, "int64"));
+            value.as_i64().ok_or_else(wrong_type)
+        })
+    };
     let mut metadata = trireme_machinery::Object::new();
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         let value = object.get("metadata").and_then(|fields| fields.get(name)).cloned();
         metadata::set_or_remove(&mut metadata, name, value);
     }
     let mut spec = trireme_machinery::Object::new();
-    if replicas(&paths.spec_replicas) != 0 {
-        spec.insert("replicas".into(), replicas(&paths.spec_replicas).into());
+    let wanted = replicas(&paths.spec_replicas)?;
+    if wanted != 0 {
+        spec.insert("replicas".into(), wanted.into());
     }
-    let mut status = json!({ "replicas": replicas(&paths.status_replicas) });
-    let selector = paths.selector.as_deref().and_then(at);
-    let selector = selector
-        .map(|selector| selector_text(info, selector))
-        .unwrap_or_default();
+    let mut status = json!({ "replicas": replicas(&paths.status_replicas)? });
+    let selector = match paths.selector.as_deref() {
+        Some(path) => at(path)?.map_or(Ok(String::new()), |selector| selector_text(info, path, selector))?,
+        None => String::new(),
+    };
     if let Some(fields) = status.as_object_mut().filter(|_| !selector.is_empty()) {
         fields.insert("selector".into(), selector.into());
     }
-    json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec, "status": status })
+    Ok(json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec, "status": status }))
 }
 
 /// A label selector as text. Replication controllers have a plain map of labels instead, custom resources the text.
-fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
+fn selector_text(info: &ResourceDefinition, path: &str, selector: &Value) -> Result<String, ApiError> {
     if info.is_custom {
-        return selector.as_str().unwrap_or_default().to_owned();
+        let wrong_type = || ApiError::bad_request(schema::accessor_error(path, selector, "string"));
+        return selector.as_str().map(str::to_owned).ok_or_else(wrong_type);
     }
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
-    compile_label_selector(fields)
-        .map(|selector| selector.to_string())
-        .unwrap_or_default()
+    let compiled = compile_label_selector(fields).map(|selector| selector.to_string());
+    Ok(compiled.unwrap_or_default())
 }
 
 impl Writer {
@@ -98,8 +107,9 @@ impl Writer {
         let version = self.version(&request.target)?;
         let item = self.reader.get(request).await?;
         let object = versions::written_value(&self.info, &item, version).await?;
+        let scale = self.scale_of(version, &object)?;
         self.check_replicas(version, &object)?;
-        self.scale_of(version, &object)
+        Ok(scale)
     }
 
     /// A custom resource may lack the number of replicas; kinds of Kubernetes have a default for it.
@@ -115,7 +125,7 @@ impl Writer {
 
     /// The scale of an object.
     pub(super) fn scale_of(&self, version: &ServedVersion, object: &Value) -> Result<Value, ApiError> {
-        Ok(of(&self.info, self.scale_paths(version)?, object))
+        of(&self.info, self.scale_paths(version)?, object)
     }
 
     /// Decodes a PUT of a scale.

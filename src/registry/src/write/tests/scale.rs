@@ -2,8 +2,9 @@ use serde_json::{Value, json};
 use trireme_actors::{testkit::run, topology::Topology};
 use trireme_machinery::Reason;
 
-use super::support::{Bench, MODIFIED, Rules, answered, patching, refused, replacement};
+use super::support::{Bench, MODIFIED, Rules, answered, patching, refused, replacement, things};
 use crate::{
+    definition::ScalePaths,
     fixtures::get,
     request::{PatchKind, Subresource, UpdateRequest},
 };
@@ -84,6 +85,33 @@ fn a_scale_makes_the_field_that_it_sets() {
             bench.now("a").await.expect("it is there")["spec"],
             json!({"replicas": 5})
         );
+    });
+}
+
+#[test]
+fn a_scale_of_a_path_through_what_is_no_object_is_refused() {
+    run(Topology::trireme(), |kit| async move {
+        let mut definition = things(Rules::default(), None);
+        definition.is_custom = true;
+        definition.scale = Some(ScalePaths {
+            spec_replicas: "spec.selector.replicas".into(),
+            status_replicas: "status.list.0".into(),
+            selector: None,
+        });
+        let (bench, _) = Bench::start_with(&kit, definition).await;
+        let wrong = "accessor error: [1 2] is of the type []interface {}, expected map[string]interface{}";
+        bench.made("a", json!({}), json!({"spec": {"selector": [1, 2]}})).await;
+        let status = json!({"spec": {"selector": {"replicas": 1}}, "status": {"list": [1, 2]}});
+        bench.made("b", json!({}), status).await;
+        for (name, path) in [("a", ".spec.selector.replicas"), ("b", ".status.list.0")] {
+            let expected = (Reason::BadRequest, format!("{path} {wrong}"));
+            let shown = bench.registry.scale(get(&format!("ns/{name}"))).await;
+            assert_eq!(refused(shown), expected);
+        }
+        let expected = (Reason::BadRequest, format!(".spec.selector.replicas {wrong}"));
+        assert_eq!(refused(bench.registry.update(scale(json!({}), 5)).await), expected);
+        let kept = bench.now("a").await.expect("it is there");
+        assert_eq!(kept["spec"], json!({"selector": [1, 2]}));
     });
 }
 
