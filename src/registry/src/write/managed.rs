@@ -394,7 +394,8 @@ fn renew_last_applied(object: &mut Value, applied: &Value) {
         fields.remove(LAST_APPLIED);
     }
     if let Some(fields) = annotations.as_object_mut() {
-        fields.insert(LAST_APPLIED.into(), (json::compact(&last.to_string()) + "\n").into());
+        let text = String::from_utf8_lossy(&json::encode(&last)).into_owned();
+        fields.insert(LAST_APPLIED.into(), (json::compact(&text) + "\n").into());
         let text_bytes = |text: &Value| text.as_str().map_or(0, str::len);
         let bytes: usize = fields.iter().map(|(key, text)| key.len() + text_bytes(text)).sum();
         if bytes > ANNOTATIONS_MAX_BYTES {
@@ -437,8 +438,10 @@ mod tests {
 
     #[test]
     fn the_last_applied_configuration_is_written_as_go_writes_it() {
-        let applied = json!({"data": {"a": "<&>"}, "metadata": {"annotations": {LAST_APPLIED: "x", "b": "c"}}});
-        let text = r#"{"data":{"a":"\u003c\u0026\u003e"},"metadata":{"annotations":{"b":"c"}}}"#;
+        let applied =
+            json!({"data": {"a": "<&>", "n": [1.0, 1e20]}, "metadata": {"annotations": {LAST_APPLIED: "x", "b": "c"}}});
+        let text =
+            r#"{"data":{"a":"\u003c\u0026\u003e","n":[1,100000000000000000000]},"metadata":{"annotations":{"b":"c"}}}"#;
         assert_eq!(renewed(&applied, json!({})), json!({LAST_APPLIED: format!("{text}\n")}));
     }
 
