@@ -48,6 +48,16 @@ const ALSO_READ: &[(&str, &[&str])] = &[
 /// Texts that are no field of the schema although they stand where one is expected: the source, the texts, the reason.
 const NO_FIELDS: &[(&str, &[&str], &str)] = &[
     (
+        "apps/daemonsets.rs",
+        &["templateGeneration"],
+        "an annotation keeps this field of older versions",
+    ),
+    (
+        "apps/deployments.rs",
+        &["rollback", "version"],
+        "an annotation keeps these fields of older versions",
+    ),
+    (
         "autoscaling/horizontalpodautoscalers/v1.rs",
         &["metricName"],
         "the annotation is of a version that is served no longer",
