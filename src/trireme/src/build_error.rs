@@ -116,7 +116,7 @@ pub(crate) enum BuildError {
 impl BuildError {
     /// Reports whether the same may be good later, without a change.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::KmsPlugins(_))
+        matches!(self, Self::KmsPlugins(_) | Self::Store(StorageError::Unavailable(_)))
     }
 }
 

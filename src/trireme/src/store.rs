@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use tokio::runtime::Handle;
 use trireme_http::client::{ClientIdentity, ClientTls, TlsOptions, Trust};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
 
@@ -50,7 +51,8 @@ async fn connect(
     let options = files.load("etcd-client", paths, move |contents| {
         let options = with_certificates(&plain, has_ca, contents)?;
         if let Some(store) = followed.get() {
-            store.renew_certificates(&options)?;
+            // Files are read on a thread that may block.
+            Handle::current().block_on(store.renew_certificates(&options))?;
         }
         Ok(options)
     })?;

@@ -11,9 +11,13 @@ use std::{
 };
 
 use etcd_client::{Client, ConnectOptions};
-use tokio::runtime::{Handle, Id};
+use futures_util::future::select_ok;
+use tokio::{
+    runtime::{Handle, Id},
+    time::timeout,
+};
 
-use super::EtcdOptions;
+use super::{EtcdOptions, STATUS_TIMEOUT};
 use crate::StorageError;
 
 /// The client of each member, in the order of the endpoints.
@@ -43,15 +47,18 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Has all connections made anew, by options with the same endpoints.
-    pub(super) fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+    /// Has all connections made anew, by options with the same endpoints, if a member answers over such a connection.
+    pub(super) async fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
         let endpoints = endpoint_options(options)?;
-        let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if endpoints.len() != clients.endpoints.len() {
+        if endpoints.len() != self.len() {
             return Err(StorageError::Failed("the etcd endpoints must stay the same".to_owned()));
         }
+        let made = connect(&endpoints).await?;
+        any_answers(&made).await?;
+        let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
         clients.endpoints = endpoints;
         clients.by_loop.clear();
+        clients.by_loop.insert(Handle::current().id(), made);
         Ok(())
     }
 
@@ -74,20 +81,42 @@ impl Clients {
         if let Some(known) = known {
             return Ok(known);
         }
-        let mut made = Vec::with_capacity(endpoints.len());
-        for (endpoint, options) in &*endpoints {
-            let wrong = |error| StorageError::Failed(format!("etcd endpoint {endpoint:?}: {error}"));
-            let client = Client::connect([endpoint], Some(options.clone())).await;
-            made.push(client.map_err(wrong)?);
-        }
+        let made = connect(&endpoints).await?;
         let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&clients.endpoints, &endpoints) {
             // Renewed meanwhile: these are for this once.
-            return Ok(made.into());
+            return Ok(made);
         }
         // Two that asked at once have the same.
-        Ok(clients.by_loop.entry(here).or_insert_with(|| made.into()).clone())
+        Ok(clients.by_loop.entry(here).or_insert(made).clone())
     }
+}
+
+/// Prepares connections, which are made when they are needed.
+async fn connect(endpoints: &[(String, ConnectOptions)]) -> Result<Members, StorageError> {
+    let mut made = Vec::with_capacity(endpoints.len());
+    for (endpoint, options) in endpoints {
+        let wrong = |error| StorageError::Failed(format!("etcd endpoint {endpoint:?}: {error}"));
+        let client = Client::connect([endpoint], Some(options.clone())).await;
+        made.push(client.map_err(wrong)?);
+    }
+    Ok(made.into())
+}
+
+/// Waits until a member says that it is there.
+async fn any_answers(members: &[Client]) -> Result<(), StorageError> {
+    let asked = members.iter().map(|member| {
+        let mut member = member.maintenance_client();
+        Box::pin(async move {
+            let answer = timeout(STATUS_TIMEOUT, member.status()).await;
+            let answer = answer.map_err(|_| StorageError::Timeout)?;
+            answer.map_err(|error| StorageError::Unavailable(error.to_string()))
+        })
+    });
+    select_ok(asked)
+        .await
+        .map(drop)
+        .map_err(|error| StorageError::Unavailable(format!("no etcd member answers over a new connection: {error}")))
 }
 
 fn endpoint_options(options: &EtcdOptions) -> Result<EndpointOptions, StorageError> {

@@ -119,9 +119,9 @@ impl Endpoints {
         })
     }
 
-    /// Has all connections made anew, by options with the same endpoints.
-    pub(super) fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
-        self.clients.renew(options)
+    /// Has all connections made anew, by options with the same endpoints, if a member answers over such a connection.
+    pub(super) async fn renew(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+        self.clients.renew(options).await
     }
 
     /// The clients of the members for the event loop that asks.

@@ -80,9 +80,10 @@ impl EtcdStore {
     /// until these break.
     ///
     /// # Errors
-    /// If the options cannot work. Then nothing changes.
-    pub fn renew_certificates(&self, options: &EtcdOptions) -> Result<(), StorageError> {
-        self.endpoints.renew(options)
+    /// If the options cannot work, or no member answers over a connection that is made with them
+    /// ([`StorageError::Unavailable`]): perhaps etcd does not trust their CA yet. Then nothing changes.
+    pub async fn renew_certificates(&self, options: &EtcdOptions) -> Result<(), StorageError> {
+        self.endpoints.renew(options).await
     }
 
     /// Finds out what etcd's own errors leave out.
