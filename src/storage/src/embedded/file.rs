@@ -121,6 +121,8 @@ fn make_file(path: &Path, make: impl FnOnce(File) -> Result<(), DatabaseError>) 
     make(file).map_err(|error| database_error(path, error))?;
     // Unlike a rename this leaves the file of a process alone that was faster.
     match std::fs::hard_link(&new, path) {
+        // It took this one for one that was cut short.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.exists() => Ok(()),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => std::fs::rename(&new, path),
         _ => std::fs::remove_file(&new),
     }
@@ -311,6 +313,12 @@ mod tests {
             Ok(())
         };
         make_file(&path, slower).expect("there is one");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"of another");
+        let removed = |_: File| {
+            remove_unfinished(dir.path());
+            Ok(())
+        };
+        make_file(&path, removed).expect("there is one");
         assert_eq!(std::fs::read(&path).expect("it is there"), b"of another");
     }
 
