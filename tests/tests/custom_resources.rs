@@ -1,11 +1,15 @@
-//! Resources that users define, on three replicas over one etcd.
+//! Resources that users define, most on three replicas over one etcd.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use trireme_tests::group::{Group, until};
 use trireme_tests::http::Client;
 use trireme_tests::server::CONTROLLERS;
+use trireme_tests::{Server, StoreChoice};
 
 /// Debug builds on a machine that compiles beside them take their time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,6 +65,27 @@ fn is_established(definition: &Value) -> bool {
         .into_iter()
         .flatten()
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+/// Asks without a pause, so that no state between two others is missed.
+fn ask_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+    }
+}
+
+/// A definition of widgets in a group of this number, the path of the definition and that of its group version.
+fn numbered_definition(number: usize) -> (Value, String, String) {
+    let group = format!("group{number}.example.com");
+    let mut one = definition();
+    one["metadata"]["name"] = format!("widgets.{group}").into();
+    one["spec"]["group"] = group.as_str().into();
+    (
+        one,
+        format!("{DEFINITIONS}/widgets.{group}"),
+        format!("/apis/{group}/v1"),
+    )
 }
 
 #[test]
@@ -277,5 +302,34 @@ fn a_name_that_becomes_free_goes_to_who_waits_for_it() {
             is_established(&read(&client, &path(waiting)))
         });
         (holder, waiting) = (waiting, holder);
+    }
+}
+
+/// A client that waits for discovery alone finds all written of the definition, so that its update is no conflict.
+#[test]
+fn a_definition_is_discovered_once_it_is_established() {
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    for number in 0..20 {
+        let (one, path, discovery) = numbered_definition(number);
+        send(&client, "POST", DEFINITIONS, &one);
+        ask_until("it is discovered", || code(&client, &discovery) == 200);
+        let mut discovered = read(&client, &path);
+        assert!(is_established(&discovered), "{discovered}");
+        discovered["metadata"]["labels"] = json!({"discovered": "true"});
+        send(&client, "PUT", &path, &discovered);
+    }
+}
+
+#[test]
+fn an_established_definition_is_discovered_at_once() {
+    let server = Server::start(StoreChoice::Embedded);
+    let client = server.client();
+    for number in 0..20 {
+        let (one, path, discovery) = numbered_definition(number);
+        send(&client, "POST", DEFINITIONS, &one);
+        ask_until("it is established", || is_established(&read(&client, &path)));
+        assert_eq!(code(&client, &discovery), 200);
+        assert_eq!(code(&client, &format!("{discovery}/widgets")), 200);
     }
 }
