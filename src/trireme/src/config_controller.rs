@@ -12,14 +12,14 @@ use trireme_actors::Clock;
 
 /// The file of a structured configuration as it was read when it came into use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConfigurationFile {
+pub(crate) struct FollowedFile {
     /// The file. It may have changed since.
     pub(crate) path: PathBuf,
     /// The hash of the content that is in use.
     pub(crate) hash: String,
 }
 
-impl ConfigurationFile {
+impl FollowedFile {
     /// The file that had this content.
     pub(crate) fn new(path: PathBuf, content: &[u8]) -> Self {
         let hash = hash(content);

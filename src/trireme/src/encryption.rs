@@ -14,7 +14,7 @@ use trireme_storage::encryption::{
 use zeroize::Zeroizing;
 
 use crate::build_error::{BuildError, read_file};
-use crate::config_controller::{ConfigController, ConfigurationFile};
+use crate::config_controller::{ConfigController, FollowedFile};
 use crate::reload::Reloader;
 use crate::settings::{Encryption, Settings};
 
@@ -73,7 +73,7 @@ impl EncryptionAtRest {
         let plugins = (encryption.reload || providers.have_plugins()).then_some(encryption.reload);
         let current = CurrentProviders::new(providers, readable);
         let controller = ConfigController::new(CONTROLLER, identity);
-        let in_use = ConfigurationFile::new(encryption.file.clone(), &content);
+        let in_use = FollowedFile::new(encryption.file.clone(), &content);
         if encryption.reload {
             follow(factory, &current, in_use, controller);
         } else {
@@ -104,7 +104,7 @@ fn storage_prefixes() -> impl Iterator<Item = (String, ResourceName)> {
 fn follow(
     factory: ProvidersFactory,
     current: &Arc<CurrentProviders>,
-    in_use: ConfigurationFile,
+    in_use: FollowedFile,
     controller: ConfigController,
 ) {
     let mut reloader = Reloader::default();

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, Clock};
 
 use crate::build_error::{BuildError, read_file};
-use crate::config_controller::{ConfigController, ConfigurationFile, hash};
+use crate::config_controller::{ConfigController, FollowedFile, hash};
 
 /// Between two looks. A change is in use after twice as long at most: what is revoked is so within a second.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -80,7 +80,7 @@ impl Reloader {
     pub(crate) fn follow_configuration(
         &mut self,
         what: &'static str,
-        in_use: ConfigurationFile,
+        in_use: FollowedFile,
         controller: ConfigController,
         replace: impl Fn(&[u8]) -> Result<(), BuildError> + Send + 'static,
     ) {
@@ -255,7 +255,7 @@ mod tests {
         let replaced = Arc::clone(&in_use);
         let mut reloader = Reloader::default();
         let controller = ConfigController::new("apiserver_test_config_controller", "server");
-        let file = ConfigurationFile::new(path.clone(), b"1");
+        let file = FollowedFile::new(path.clone(), b"1");
         reloader.follow_configuration("configuration", file, controller, move |content| {
             replaced.store(Arc::new(String::from_utf8_lossy(content).into_owned()));
             Ok(())

@@ -26,13 +26,13 @@ pub(super) struct Handshakes {
     room: Arc<Semaphore>,
     /// The time that a client has to go on.
     min_time: Duration,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingHandshakes>,
     /// One that was to be evicted goes on.
     kept: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingHandshakes {
     next: u64,
     handshakes: HashMap<u64, ClientTurn>,
 }
@@ -126,7 +126,7 @@ impl Handshakes {
         Ok(())
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, PendingHandshakes> {
         // The map is whole at any time.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

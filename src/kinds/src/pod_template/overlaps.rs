@@ -14,12 +14,12 @@ const MAX_OVERLAPS: usize = 100;
 const MAX_BYTES: usize = 16 * 1024;
 
 /// A file's path, and its source as a text unless the volume has but one.
-struct File<'a> {
+struct VolumeFile<'a> {
     path: &'a str,
     source: String,
 }
 
-impl<'a> File<'a> {
+impl<'a> VolumeFile<'a> {
     fn new(path: &'a str, source: &str) -> Self {
         Self {
             path: path.trim_end_matches('/'),
@@ -86,7 +86,7 @@ fn warn_of_projected(projected: &Value, what: &str, left: &mut usize, warnings: 
     push_overlaps(&all, what, left, warnings);
 }
 
-fn projected_files(source: &Value) -> Vec<File<'_>> {
+fn projected_files(source: &Value) -> Vec<VolumeFile<'_>> {
     let with_items = |kind: &str| source.get(kind).filter(|part| part.get("items").is_some());
     let named = |kind: &str, part: &Value| format!("{kind} {}", quote(text(part, "name")));
     if let Some(map) = with_items("configMap") {
@@ -96,18 +96,21 @@ fn projected_files(source: &Value) -> Vec<File<'_>> {
     } else if let Some(fields) = with_items("downwardAPI") {
         files(fields, "DownwardAPI")
     } else if let Some(token) = source.get("serviceAccountToken") {
-        vec![File::new(text(token, "path"), "ServiceAccountToken")]
+        vec![VolumeFile::new(text(token, "path"), "ServiceAccountToken")]
     } else if let Some(bundle) = source.get("clusterTrustBundle") {
         let name = bundle.get("name").or_else(|| bundle.get("signerName"));
         let name = quote(name.and_then(Value::as_str).unwrap_or_default());
-        vec![File::new(text(bundle, "path"), &format!("ClusterTrustBundle {name}"))]
+        vec![VolumeFile::new(
+            text(bundle, "path"),
+            &format!("ClusterTrustBundle {name}"),
+        )]
     } else {
         let certificate = source.get("podCertificate").unwrap_or(&Value::Null);
         certificate_files(certificate)
     }
 }
 
-fn certificate_files(certificate: &Value) -> Vec<File<'_>> {
+fn certificate_files(certificate: &Value) -> Vec<VolumeFile<'_>> {
     let parts = [
         ("certificateChainPath", "PodCertificate chain"),
         ("keyPath", "PodCertificate key"),
@@ -115,17 +118,17 @@ fn certificate_files(certificate: &Value) -> Vec<File<'_>> {
     ];
     let given = parts.iter().filter(|(field, _)| !text(certificate, field).is_empty());
     given
-        .map(|(field, source)| File::new(text(certificate, field), source))
+        .map(|(field, source)| VolumeFile::new(text(certificate, field), source))
         .collect()
 }
 
-fn files<'a>(source: &'a Value, shown: &str) -> Vec<File<'a>> {
+fn files<'a>(source: &'a Value, shown: &str) -> Vec<VolumeFile<'a>> {
     let paths = items(source, "items").iter().map(|item| text(item, "path"));
-    paths.map(|path| File::new(path, shown)).collect()
+    paths.map(|path| VolumeFile::new(path, shown)).collect()
 }
 
 /// Warns of each file that stands within an earlier one, is it, or has it within itself (`checkForOverlap`).
-fn push_overlaps(files: &[File<'_>], what: &str, left: &mut usize, warnings: &mut Vec<String>) {
+fn push_overlaps(files: &[VolumeFile<'_>], what: &str, left: &mut usize, warnings: &mut Vec<String>) {
     for (file, other) in overlaps(files, MAX_OVERLAPS) {
         if *left == 0 {
             return;
@@ -138,16 +141,16 @@ fn push_overlaps(files: &[File<'_>], what: &str, left: &mut usize, warnings: &mu
 }
 
 /// A file and an earlier one that it overlaps.
-type Overlap<'f, 'a> = (&'f File<'a>, &'f File<'a>);
+type Overlap<'f, 'a> = (&'f VolumeFile<'a>, &'f VolumeFile<'a>);
 
 /// Up to `limit` pairs of files that overlap, in the order of the later file. If there are more, it is those whose paths come
 /// first.
-fn overlaps<'f, 'a>(files: &'f [File<'a>], limit: usize) -> Vec<Overlap<'f, 'a>> {
+fn overlaps<'f, 'a>(files: &'f [VolumeFile<'a>], limit: usize) -> Vec<Overlap<'f, 'a>> {
     let named = files.iter().enumerate().filter(|(_, file)| !file.path.is_empty());
-    let mut sorted: Vec<(usize, &File<'_>)> = named.collect();
+    let mut sorted: Vec<(usize, &VolumeFile<'_>)> = named.collect();
     sorted.sort_by(|(_, one), (_, other)| one.cmp_path(other));
-    let mut around: Vec<(usize, &File<'_>)> = Vec::new();
-    let mut pairs: Vec<[(usize, &File<'_>); 2]> = Vec::new();
+    let mut around: Vec<(usize, &VolumeFile<'_>)> = Vec::new();
+    let mut pairs: Vec<[(usize, &VolumeFile<'_>); 2]> = Vec::new();
     for file in sorted {
         while around.pop_if(|(_, outer)| !file.1.is_within(outer)).is_some() {}
         let room = limit.saturating_sub(pairs.len());

@@ -12,7 +12,7 @@ const MAX_ATTRIBUTE_ELEMENTS: u64 = 64;
 
 /// A part of a device.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum DevicePart {
     Device,
     Driver,
     MultipleAllocations,
@@ -28,7 +28,7 @@ enum Part {
     Identifier,
 }
 
-impl Part {
+impl DevicePart {
     /// What a step leads to.
     fn step(self, step: &str) -> Option<Self> {
         match (self, step) {
@@ -67,7 +67,9 @@ pub(super) struct DeviceSizes;
 
 impl BoundSizes for DeviceSizes {
     fn most_elements(&self, steps: &[&str]) -> Option<u64> {
-        let part = steps.iter().try_fold(Part::Device, |part, step| part.step(step))?;
+        let part = steps
+            .iter()
+            .try_fold(DevicePart::Device, |part, step| part.step(step))?;
         Some(part.most_elements())
     }
 }

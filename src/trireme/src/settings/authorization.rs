@@ -10,7 +10,7 @@ use trireme_auth::{
 use trireme_http::client::RemoteServer;
 
 use super::values::list;
-use crate::config_controller::ConfigurationFile;
+use crate::config_controller::FollowedFile;
 use crate::kubeconfig;
 
 /// The authorizers.
@@ -19,7 +19,7 @@ pub(crate) struct AuthorizationSettings {
     /// In the order in which they are asked.
     pub(crate) authorizers: Vec<AuthorizerSettings>,
     /// The file that they were read from; it may change.
-    pub(crate) file: Option<ConfigurationFile>,
+    pub(crate) file: Option<FollowedFile>,
     /// The policies of the kind ABAC.
     pub(crate) abac: Option<Arc<AbacPolicies>>,
 }

@@ -42,7 +42,7 @@ use trireme_registry::StorageMediaType;
 use trireme_schema::ApiSelection;
 
 use crate::cluster::{Access, Action};
-use crate::config_controller::ConfigurationFile;
+use crate::config_controller::FollowedFile;
 
 pub(crate) use audit::{AuditSettings, AuditWebhook};
 pub(crate) use authorization::{AuthorizationSettings, AuthorizerSettings, of_configuration};
@@ -333,7 +333,7 @@ pub(crate) struct JwtSettings {
     /// The issuers, found to be in order.
     pub(crate) configuration: Arc<AuthenticationConfiguration>,
     /// The file that configures them, if it was not flags.
-    pub(crate) file: Option<ConfigurationFile>,
+    pub(crate) file: Option<FollowedFile>,
     /// Issuers that they may not be.
     pub(crate) service_account_issuers: Vec<String>,
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Finds the errors of a name.
-type Check = fn(&str) -> Vec<String>;
+type SourceCheck = fn(&str) -> Vec<String>;
 
 const ONE_REFERENCE: &str = "exactly one reference subfield must be non-nil";
 /// `core.NodeConfigSource`, of which none is shown that has a map.
@@ -67,7 +67,7 @@ fn validate_source(
     };
     let path = path.child("configMap");
     identity(map, &path, errors);
-    let checks: [(&str, Check); 3] = [
+    let checks: [(&str, SourceCheck); 3] = [
         ("namespace", names::dns1123_label),
         ("name", names::dns1123_subdomain),
         ("kubeletConfigKey", names::config_map_key),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trireme_auth::{AbacPolicies, AccessReviewVersion, AuthorizerType};
 
 use super::{DURATION, FILE, SettingsReader, readable};
-use crate::config_controller::ConfigurationFile;
+use crate::config_controller::FollowedFile;
 use crate::settings::AuthorizationSettings;
 use crate::settings::authorization::{self, AuthorizerSettings, WebhookFlags};
 use crate::settings::errors::SettingError;
@@ -48,7 +48,7 @@ impl SettingsReader {
         }
     }
 
-    fn authorizers_of_file(&mut self, path: PathBuf) -> (Vec<AuthorizerSettings>, Option<ConfigurationFile>) {
+    fn authorizers_of_file(&mut self, path: PathBuf) -> (Vec<AuthorizerSettings>, Option<FollowedFile>) {
         if EXCLUSIVE.iter().any(|name| self.layers.is_said(name)) {
             let why = "--authorization-config can not be specified when --authorization-mode or \
                 --authorization-webhook-* flags are defined";
@@ -57,7 +57,7 @@ impl SettingsReader {
         let bytes = std::fs::read(&path).map_err(|error| error.to_string());
         let read = bytes.and_then(|bytes| {
             let authorizers = authorization::of_configuration(&bytes)?;
-            Ok((authorizers, Some(ConfigurationFile::new(path, &bytes))))
+            Ok((authorizers, Some(FollowedFile::new(path, &bytes))))
         });
         read.unwrap_or_else(|why| {
             self.refuse_if_given(CONFIG, &why);

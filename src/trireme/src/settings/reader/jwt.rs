@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trireme_auth::{AnonymousAuth, AuthenticationConfiguration, OidcFlags};
 
 use super::{ISSUERS, SettingsReader, files, issuers};
-use crate::config_controller::ConfigurationFile;
+use crate::config_controller::FollowedFile;
 use crate::settings::JwtSettings;
 use crate::settings::errors::SettingError;
 use crate::settings::layers::Given;
@@ -72,12 +72,12 @@ impl SettingsReader {
         &mut self,
         given: Given,
         issuers: &[String],
-    ) -> Option<(AuthenticationConfiguration, ConfigurationFile)> {
+    ) -> Option<(AuthenticationConfiguration, FollowedFile)> {
         let read = std::fs::read(&given.text).map_err(|error| error.to_string());
         let parsed = read.and_then(|data| {
             let configuration = AuthenticationConfiguration::parse(&data, issuers);
             let configuration = configuration.map_err(|error| error.to_string())?;
-            Ok((configuration, ConfigurationFile::new(PathBuf::from(&given.text), &data)))
+            Ok((configuration, FollowedFile::new(PathBuf::from(&given.text), &data)))
         });
         parsed.map_err(|why| self.refuse(given, why)).ok()
     }
