@@ -12,7 +12,7 @@ use super::file::open_error;
 
 /// The name of the file in the Raft directory.
 const FILE_NAME: &str = "raft.redb";
-/// How the name of a file begins that is being made.
+/// The beginning of the name of a file that is being made.
 const UNFINISHED: &str = "raft.redb.new-";
 
 /// Makes the Raft directory and an empty file in it unless they are there. Their names are durable.

@@ -60,7 +60,7 @@ fn next_block(text: &str) -> Option<(PemBlock<'_>, &str)> {
     }
 }
 
-/// What follows a mark at the beginning of the text or of one of its lines.
+/// The rest of a text after a mark that begins the text or one of its lines.
 fn after_line_begin<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     text.strip_prefix(mark).or_else(|| {
         let mut found = text.match_indices(mark);
@@ -94,8 +94,8 @@ fn without_headers(body: &str) -> Option<(bool, &str)> {
     None
 }
 
-/// What stands before the first end of a block in a body and what comes after the mark; none if the body has none, and then
-/// neither has a later body. `next_end` is where the search for an earlier body ended: it is not searched again.
+/// Splits a body at the first end of a block, without the mark; none if the body has no end, and then no later body has
+/// one. `next_end` is where the search for an earlier body ended: it is not searched again.
 fn split_at_end<'a>(body: &'a str, next_end: &mut &'a str) -> Option<(&'a str, &'a str)> {
     if next_end.len() > body.len() {
         *next_end = body.get(body.find(END_LINE)?..)?;

@@ -18,7 +18,7 @@ use crate::{
 const SPEC: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec";
 const LIMITED: &str = "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
 const QUEUING: &str = "io.k8s.api.flowcontrol.v1.QueuingConfiguration";
-/// What version 1beta3 kept beside a level; no object has it.
+/// The annotation in which version 1beta3 kept zero shares; it is forbidden.
 const PRESERVES_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const MAX_QUEUES: i64 = 10_000_000;
 /// The random bits that there are for dealing a hand of queues.

@@ -1,4 +1,4 @@
-//! How large the parts of a device can be, by which the cost of selectors is estimated
+//! The largest sizes of the parts of a device, by which the cost of selectors is estimated
 //! (`sizeEstimator` of `k8s.io/dynamic-resource-allocation/cel`).
 
 use trireme_cel::BoundSizes;
@@ -29,7 +29,7 @@ enum DevicePart {
 }
 
 impl DevicePart {
-    /// What a step leads to.
+    /// The part that a step leads to.
     fn step(self, step: &str) -> Option<Self> {
         match (self, step) {
             (Self::Device, "driver") => Some(Self::Driver),

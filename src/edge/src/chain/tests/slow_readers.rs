@@ -54,7 +54,7 @@ impl Fixture {
     }
 }
 
-/// What comes next of a body: the length of a piece, `Err` for an end that is none.
+/// Reads on in a body: the length of its next piece, or `Err` if it breaks off.
 async fn next(body: &mut Pin<Box<BoxBody>>) -> Option<Result<usize, ()>> {
     let next = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
     next.map(|piece| piece.map(|piece| piece.len()).map_err(drop))

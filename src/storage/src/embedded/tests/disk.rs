@@ -19,7 +19,7 @@ struct State {
     held: bool,
     waiting: usize,
     fails: Option<DiskFailure>,
-    /// What was on the disk when the record was begun, and what was done to it since.
+    /// The contents of the disk at the beginning of the record, and the writes to it since.
     record: Option<(Vec<u8>, Vec<DiskStep>)>,
 }
 
