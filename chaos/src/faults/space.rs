@@ -13,6 +13,10 @@ use crate::world::{World, WorldError};
 pub(super) const QUOTA: &str = "--quota-backend-bytes=67108864";
 /// Outside of what the server keeps.
 const JUNK: &str = "/chaos/junk/";
+/// Half of the quota: a file that is smaller holds none of the junk.
+const ROOMY_BYTES: i64 = 32 * 1024 * 1024;
+/// Between two attempts to defragment a member.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Below etcd's limit for a request, 1.5 MiB.
 const PIECE_BYTES: usize = 1024 * 1024;
 /// Other keys up to twice the quota; from then on each has another version, which needs as much space.
@@ -60,11 +64,32 @@ async fn make_room(world: &World) -> Result<(), WorldError> {
     // The server may compact further in the same moment.
     let _ = client.compact(revision, Some(options)).await;
     for address in world.etcd_addresses() {
-        let member = Client::connect([format!("http://{address}")], None).await;
-        let mut member = member.map_err(etcd_error("let us connect"))?;
-        member.defragment().await.map_err(etcd_error("defragment"))?;
+        make_room_in(&address.to_string()).await?;
     }
     world.etcd_disarm().await
+}
+
+/// Defragments a member until its file is small. Each member compacts for itself, and a request for compaction waits for one of them:
+/// the first attempt may find junk that is not compacted yet, and a member that is still full raises the alarm anew.
+async fn make_room_in(address: &str) -> Result<(), WorldError> {
+    let etcd_error = |what: &'static str| move |error| WorldError::Etcd(what, error);
+    let member = Client::connect([format!("http://{address}")], None).await;
+    let mut member = member.map_err(etcd_error("let us connect"))?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        member.defragment().await.map_err(etcd_error("defragment"))?;
+        let status = member.status().await.map_err(etcd_error("tell its size"))?;
+        if status.db_size() < ROOMY_BYTES {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let size = status.db_size();
+            return Err(WorldError::Unsupported(format!(
+                "{address} has {size} bytes after {PATIENCE:?} of defragmentation"
+            )));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 impl ActiveFault for FullDisk {
