@@ -243,28 +243,35 @@ fn selectable_version(name: &str, field: &str) -> Value {
     version
 }
 
-/// Names in a list, or in the events of a watch with the kind of each.
-fn names_in(client: &Client, path: &str) -> Vec<String> {
+/// Names of objects in a list.
+fn listed(client: &Client, path: &str) -> Vec<String> {
     let answer = client.get(path).expect("an answer");
     assert_eq!(answer.code, 200, "{path}: {}", answer.text());
-    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if !path.contains("watch=") {
-        let list: Value = serde_json::from_str(&answer.text()).expect("a list");
-        return list["items"].as_array().into_iter().flatten().map(name).collect();
-    }
+    let list: Value = serde_json::from_str(&answer.text()).expect("a list");
+    list["items"].as_array().into_iter().flatten().map(name_of).collect()
+}
+
+/// Kinds of the first `count` events of a watch, and the names of their objects.
+fn watched(client: &Client, path: &str, count: usize) -> Vec<String> {
+    let watch = Request {
+        method: "GET",
+        path,
+        lines: Some((count, PATIENCE)),
+        ..Request::default()
+    };
+    let answer = client.send(&watch).expect("an answer");
+    assert_eq!(answer.code, 200, "{path}: {}", answer.text());
     let text = answer.text();
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("an event"));
-    events
-        .map(|event| {
-            format!(
-                "{} {}",
-                event["type"].as_str().unwrap_or_default(),
-                name(&event["object"])
-            )
-        })
-        .collect()
+    let shown = |line| {
+        let event: Value = serde_json::from_str(line).expect("an event");
+        let kind = event["type"].as_str().unwrap_or_default();
+        format!("{kind} {}", name_of(&event["object"]))
+    };
+    text.lines().map(shown).collect()
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A webhook that moves `spec.colour` of version 1 to `spec.hue` of version 2, and back.
@@ -328,17 +335,15 @@ fn selectors_are_held_against_the_version_that_a_webhook_makes() {
         (format!("{new}?labelSelector=made%3Dby-webhook"), &["a", "b", "c"]),
         (format!("{old}?fieldSelector=spec.colour%3Dred"), &["a", "c"]),
         (format!("{old}?labelSelector=made%3Dby-webhook"), &[]),
-        (
-            format!("{new}?fieldSelector=spec.hue%3Dred&watch=true&timeoutSeconds=1&resourceVersion={first}"),
-            &["ADDED c"],
-        ),
-        (
-            format!("{new}?fieldSelector=spec.hue%3Dred&watch=true&timeoutSeconds=1"),
-            &["ADDED a", "ADDED c"],
-        ),
     ] {
-        assert_eq!(names_in(&client, &query), expected, "{query}");
+        assert_eq!(listed(&client, &query), expected, "{query}");
     }
+    let red = format!("{new}?fieldSelector=spec.hue%3Dred&watch=true");
+    assert_eq!(
+        watched(&client, &format!("{red}&resourceVersion={first}"), 1),
+        ["ADDED c"]
+    );
+    assert_eq!(watched(&client, &red, 2), ["ADDED a", "ADDED c"]);
 
     let change = json!({"spec": {"hue": "red"}});
     let changed = Request {
@@ -355,14 +360,13 @@ fn selectors_are_held_against_the_version_that_a_webhook_makes() {
         &json!({}),
     );
     assert_eq!(deleted.expect("an answer").code, 200);
-    let since = format!("watch=true&timeoutSeconds=1&resourceVersion={last}");
     assert_eq!(
-        names_in(&client, &format!("{new}?fieldSelector=spec.hue%3Dred&{since}"))
+        watched(&client, &format!("{red}&resourceVersion={last}"), 3)
             .into_iter()
             .collect::<BTreeSet<_>>(),
         BTreeSet::from(["ADDED b", "DELETED b", "DELETED c"].map(str::to_owned))
     );
-    assert_eq!(names_in(&client, &new), ["a"]);
+    assert_eq!(listed(&client, &new), ["a"]);
     let unknown = client.get(&format!("{new}?fieldSelector=spec.colour%3Dred"));
     assert_eq!(unknown.expect("an answer").code, 400, "it is no field of this version");
 }
