@@ -61,7 +61,9 @@ fn define(client: &Client, versions: &[Value]) {
         },
     });
     sent(client, "POST", DEFINITIONS, &definition);
-    until("widgets are served", PATIENCE, || code(client, &widgets("v1")) == 200);
+    until("widgets are discovered", PATIENCE, || {
+        code(client, "/apis/example.com/v1") == 200
+    });
 }
 
 fn widget(spec: &Value, more: &Value) -> Value {
@@ -307,7 +309,9 @@ fn define_converted(client: &Client, receiver: &Receiver) {
         },
     });
     sent(client, "POST", DEFINITIONS, &definition);
-    until("widgets are served", PATIENCE, || code(client, &widgets("v2")) == 200);
+    until("widgets are discovered", PATIENCE, || {
+        code(client, "/apis/example.com/v2") == 200
+    });
 }
 
 #[test]
