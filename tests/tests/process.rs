@@ -199,10 +199,11 @@ fn a_server_that_starts_says_of_no_custom_resource_that_there_is_none() {
     assert_eq!(made.code, 201, "{}", made.text());
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     let client = server.client();
-    let is_served = || client.get(widgets).is_ok_and(|answer| answer.code == 200);
-    let served = server.process().wait_until("served", START_PATIENCE, is_served);
-    served.unwrap_or_else(|error| panic!("{error}"));
-    for path in [widgets, "/apis/example.com/v1", "/apis/example.com"] {
+    let discovery = "/apis/example.com/v1";
+    let is_discovered = || client.get(discovery).is_ok_and(|answer| answer.code == 200);
+    let discovered = server.process().wait_until("discovered", START_PATIENCE, is_discovered);
+    discovered.unwrap_or_else(|error| panic!("{error}"));
+    for path in [widgets, discovery, "/apis/example.com"] {
         for _ in 0..3 {
             let codes = codes_while_it_starts(&mut server, |client| client.get(path));
             assert!(!codes.contains(&404), "{path}: {codes:?}");
