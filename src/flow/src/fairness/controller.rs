@@ -13,7 +13,6 @@ use super::{
     late::LateReleases,
     level::LevelActor,
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
-    messages::Reshape,
     seats::LevelSeats,
 };
 use crate::error::LimiterError;
@@ -29,8 +28,6 @@ pub(crate) struct FlowLevel {
     pub(crate) uid: Arc<str>,
     /// True if it holds nobody up.
     pub(crate) is_exempt: bool,
-    /// True if requests may wait in it.
-    pub(crate) has_queues: bool,
     /// The most seats that one request may take.
     pub(crate) widest: u32,
     /// True if no configuration names it any more: it only serves those who are in it.
@@ -61,7 +58,6 @@ pub(crate) struct LevelTable {
 /// A level as the controller keeps it.
 struct KeptLevel {
     level: Arc<FlowLevel>,
-    spec: PriorityLevelSpec,
     owned: Owned<LevelActor>,
     limits: SeatLimits,
     smoothed_milli: u64,
@@ -152,16 +148,15 @@ impl FlowController {
     }
 
     fn start_level(&self, name: &Arc<str>, spec: &PriorityLevelSpec) -> Result<KeptLevel, LimiterError> {
-        let seats = LevelSeats::new(0, self.system.clock().clone(), self.late.clone());
-        let (shared, shape) = (Arc::clone(&seats), spec.queuing());
+        let seats = LevelSeats::new(self.system.clock().clone(), self.late.clone());
+        let shared = Arc::clone(&seats);
         let owned = self
             .system
-            .spawn(&**name, move || LevelActor::new(Arc::clone(&shared), shape))?;
+            .spawn(&**name, move || LevelActor::new(Arc::clone(&shared)))?;
         let level = FlowLevel {
             name: Arc::clone(name),
             uid: "".into(),
             is_exempt: spec.limited.is_none(),
-            has_queues: shape.is_some(),
             widest: 1,
             is_quiescing: false,
             seats,
@@ -170,7 +165,6 @@ impl FlowController {
         };
         Ok(KeptLevel {
             level: Arc::new(level),
-            spec: spec.clone(),
             owned,
             limits: SeatLimits::default(),
             smoothed_milli: 0,
@@ -235,14 +229,10 @@ impl FlowController {
 impl KeptLevel {
     /// Takes in a configuration.
     fn set(&mut self, uid: &str, spec: &PriorityLevelSpec, limits: SeatLimits) {
-        if self.spec.queuing() != spec.queuing() {
-            self.reshape(spec);
-        }
-        self.spec = spec.clone();
+        self.level.seats.set_shape(spec.queuing());
         self.level = Arc::new(FlowLevel {
             uid: uid.into(),
             is_exempt: spec.limited.is_none(),
-            has_queues: spec.queuing().is_some(),
             widest: widest_request(spec, limits.nominal),
             is_quiescing: false,
             ..self.level.share()
@@ -258,12 +248,6 @@ impl KeptLevel {
             is_quiescing: true,
             ..self.level.share()
         });
-    }
-
-    fn reshape(&self, spec: &PriorityLevelSpec) {
-        if let Err(error) = self.level.actor.tell(Reshape(spec.queuing())) {
-            tracing::error!(level = %self.level.name, %error, "the queues stay as they are");
-        }
     }
 
     fn set_current(&self, limit: u32) {
@@ -300,7 +284,6 @@ impl FlowLevel {
             name: Arc::clone(&self.name),
             uid: Arc::clone(&self.uid),
             is_exempt: self.is_exempt,
-            has_queues: self.has_queues,
             widest: self.widest,
             is_quiescing: self.is_quiescing,
             seats: Arc::clone(&self.seats),

@@ -9,6 +9,9 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::work::TrackedRequest;
 
+/// Requests that may wait in a level at one time: somewhat fewer than its actor has permits, so that dumps find one.
+pub(crate) const MOST_WAITING: u64 = 8128;
+
 /// What became of the requests of a level.
 pub(crate) struct LevelCounters {
     level: String,
@@ -67,19 +70,22 @@ impl LevelCounters {
         .increment(1);
     }
 
-    /// Begins to count a request that waits.
-    pub(crate) fn wait<'c>(&'c self, request: &'c TrackedRequest) -> WaitCount<'c> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+    /// Begins to count a request that waits, unless as many wait as may.
+    pub(crate) fn wait<'c>(&'c self, request: &'c TrackedRequest) -> Option<WaitCount<'c>> {
+        let more = |waiting: u64| (waiting < MOST_WAITING).then_some(waiting + 1);
+        self.waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
         request.meters.in_queue.increment(1.0);
         request
             .meters
             .in_queue_seats
             .increment(f64::from(request.work.most_seats()));
-        WaitCount {
+        Some(WaitCount {
             counters: self,
             request,
             is_over: false,
-        }
+        })
     }
 }
 

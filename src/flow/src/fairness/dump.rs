@@ -12,6 +12,7 @@ use trireme_actors::Clock;
 use trireme_machinery::time::{Duration, Time};
 
 use super::{
+    config::QueueShape,
     controller::{FlowLevel, LevelTable},
     messages::Dump,
     queues::QueueState,
@@ -19,9 +20,23 @@ use super::{
 };
 
 /// The queues of a level, and what waits in them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct QueuesDump {
     pub(crate) queues: Vec<(QueueState, Vec<Arc<TrackedRequest>>)>,
+}
+
+impl QueuesDump {
+    /// Queues of this shape in which nothing waits.
+    fn empty(shape: Option<QueueShape>) -> Self {
+        let count = shape.map_or(0, |shape| shape.queues);
+        let queue = |index| QueueState {
+            index,
+            ..QueueState::default()
+        };
+        Self {
+            queues: (0..count).map(|index| (queue(index), Vec::new())).collect(),
+        }
+    }
 }
 
 /// A table of what the levels are at.
@@ -102,8 +117,9 @@ impl FlowDump {
     pub(crate) async fn render(self, table: &LevelTable, clock: &DumpClock) -> String {
         let mut rows = vec![self.columns()];
         for level in &table.levels {
-            // A level that does not answer now has nothing to show.
-            let dump = level.actor.ask(Dump).await.unwrap_or_default();
+            // An actor that does not answer is being rebuilt: nobody waits.
+            let answer = level.actor.ask(Dump).await;
+            let dump = answer.unwrap_or_else(|_| QueuesDump::empty(level.seats.shape()));
             match self {
                 Self::PriorityLevels => rows.push(level_row(level, &dump)),
                 Self::Queues => rows.extend(dump.queues.iter().map(|(queue, _)| queue_row(level, queue))),

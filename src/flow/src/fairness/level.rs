@@ -1,14 +1,13 @@
 //! The actor of one priority level. Seats that are free are taken without it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
-    config::QueueShape,
     dump::QueuesDump,
-    messages::{Dump, Enqueue, Freed, Reshape, Turned},
-    queues::{FairQueues, QueueState},
+    messages::{Dump, Enqueue, Freed, Turned},
+    queues::FairQueues,
     seats::{LevelSeats, OriginQueue},
     work::TrackedRequest,
 };
@@ -22,7 +21,6 @@ struct QueuedRequest {
 /// Keeps the queues of a level, and gives seats to whoever's turn it is.
 pub(crate) struct LevelActor {
     seats: Arc<LevelSeats>,
-    shape: Option<QueueShape>,
     queues: Option<FairQueues<QueuedRequest>>,
     /// True while a task waits for seats to be given back.
     is_listening: bool,
@@ -30,18 +28,28 @@ pub(crate) struct LevelActor {
 
 impl LevelActor {
     /// An actor that knows of nobody who waits.
-    pub(crate) fn new(seats: Arc<LevelSeats>, shape: Option<QueueShape>) -> Self {
+    pub(crate) fn new(seats: Arc<LevelSeats>) -> Self {
         seats.forget_waiting();
         Self {
             seats,
-            shape,
             queues: None,
             is_listening: false,
         }
     }
 
+    /// Gives the queues the shape that the level has by now. If it has none any more, those who wait keep their places.
+    fn reshape(&mut self, now: Instant) {
+        match (self.seats.shape(), &mut self.queues) {
+            (Some(shape), Some(queues)) => queues.reshape(shape),
+            (Some(shape), none) => *none = Some(FairQueues::new(shape, now)),
+            (None, Some(queues)) if queues.waiting() > 0 => {}
+            (None, queues) => *queues = None,
+        }
+    }
+
     /// Lets through whoever can be, and listens for more seats as long as somebody waits.
     fn dispatch(&mut self, turn: &mut Turn<'_, Self>) {
+        self.reshape(turn.now());
         let Some(queues) = &mut self.queues else { return };
         let gone = queues.retain(|asked| !asked.reply.is_abandoned());
         self.seats.leave(gone);
@@ -78,17 +86,14 @@ impl Actor for LevelActor {
 
 impl Receive<Enqueue> for LevelActor {
     fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
-        let Some(shape) = self.shape else {
+        self.dispatch(turn);
+        let Some(queues) = self.queues.as_mut().filter(|_| self.seats.has_queues()) else {
             // Seats may have been given back since the asker looked.
             let seated = self.seats.try_take(&request).map_or(Turned::Refused, Turned::Seated);
             return reply.send(seated);
         };
-        let now = turn.now();
-        let queues = self.queues.get_or_insert_with(|| FairQueues::new(shape, now));
-        let gone = queues.retain(|asked| !asked.reply.is_abandoned());
-        self.seats.leave(gone);
         let work = request.work;
-        let Some(place) = queues.place(now, self.seats.limit(), flow) else {
+        let Some(place) = queues.place(turn.now(), self.seats.limit(), flow) else {
             return reply.send(Turned::Refused);
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
@@ -108,46 +113,13 @@ impl Receive<Freed> for LevelActor {
     }
 }
 
-impl Receive<Reshape> for LevelActor {
-    fn receive(&mut self, Reshape(shape): Reshape, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
-        self.shape = shape;
-        match (shape, &mut self.queues) {
-            (Some(shape), Some(queues)) => queues.reshape(shape),
-            (None, Some(queues)) => {
-                let refused: Vec<QueuedRequest> = queues.drain().collect();
-                self.seats.leave(refused.len());
-                self.seats.set_wanted(0);
-                for asked in refused {
-                    asked.reply.send(Turned::Refused);
-                }
-                self.queues = None;
-            }
-            (_, None) => {}
-        }
-        self.dispatch(turn);
-        reply.send(());
-    }
-}
-
 impl Receive<Dump> for LevelActor {
-    fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, _: &mut Turn<'_, Self>) {
-        let queues = match (&self.queues, self.shape) {
-            (Some(queues), _) => queues
-                .states()
-                .map(|(state, waiting)| (state, waiting.map(|asked| Arc::clone(&asked.request)).collect()))
-                .collect(),
-            // Queues that nobody has needed yet.
-            (None, Some(shape)) => (0..shape.queues)
-                .map(|index| {
-                    let state = QueueState {
-                        index,
-                        ..QueueState::default()
-                    };
-                    (state, Vec::new())
-                })
-                .collect(),
-            (None, None) => Vec::new(),
-        };
-        reply.send(QueuesDump { queues });
+    fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, turn: &mut Turn<'_, Self>) {
+        self.reshape(turn.now());
+        let states = self.queues.iter().flat_map(FairQueues::states);
+        let queues = states.map(|(state, waiting)| (state, waiting.map(|asked| Arc::clone(&asked.request)).collect()));
+        reply.send(QueuesDump {
+            queues: queues.collect(),
+        });
     }
 }

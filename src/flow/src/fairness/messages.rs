@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trireme_actors::Message;
 
-use super::{config::QueueShape, dump::QueuesDump, seats::LevelSeat, work::TrackedRequest};
+use super::{dump::QueuesDump, seats::LevelSeat, work::TrackedRequest};
 
 /// Waits for seats where none were free a moment ago.
 pub(crate) struct Enqueue {
@@ -28,13 +28,6 @@ impl Message for Enqueue {
 pub(crate) struct Freed;
 
 impl Message for Freed {
-    type Reply = ();
-}
-
-/// Changes the queues; `None` is for a level that refuses at once.
-pub(crate) struct Reshape(pub(crate) Option<QueueShape>);
-
-impl Message for Reshape {
     type Reply = ();
 }
 

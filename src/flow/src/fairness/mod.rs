@@ -270,7 +270,10 @@ impl PriorityAndFairness {
             flow: route.schema.flow_hash(&request.distinguisher),
             request: Arc::clone(&request),
         };
-        let waits = level.counters.wait(&request);
+        let Some(waits) = level.counters.wait(&request) else {
+            level.counters.refused(route.schema.name(), RefusalReason::QueueFull);
+            return Err(Full);
+        };
         let outcome = level.actor.ask_until(message, deadline).await;
         waits.over();
         let waited = self.clock.now().saturating_duration_since(request.arrived);
@@ -280,7 +283,7 @@ impl PriorityAndFairness {
                 return Ok(held);
             }
             Err(AskError::Deadline { .. }) => RefusalReason::TimeOut,
-            Ok(Turned::Refused) if !level.has_queues => RefusalReason::ConcurrencyLimit,
+            Ok(Turned::Refused) if !level.seats.has_queues() => RefusalReason::ConcurrencyLimit,
             // An actor that has no place for another message has queues that are full.
             Ok(Turned::Refused) | Err(_) => RefusalReason::QueueFull,
         };

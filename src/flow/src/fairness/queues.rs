@@ -139,16 +139,16 @@ impl<T> FairQueues<T> {
         }
     }
 
-    /// Takes another shape. What waits goes on waiting, dealt anew by the number of its old queue.
+    /// Takes another shape. Queues beyond it get no more requests, and go once nothing is in them.
     pub(crate) fn reshape(&mut self, shape: QueueShape) {
         self.shape = shape;
         let count = shape.queues.max(1);
-        let surplus = self.queues.split_off(count.min(self.queues.len()));
-        self.queues.resize_with(count, Queue::default);
-        for (index, queue) in surplus.into_iter().enumerate() {
-            if let Some(target) = self.queues.get_mut(index % count) {
-                target.waiting.extend(queue.waiting);
-            }
+        if self.queues.len() < count {
+            self.queues.resize_with(count, Queue::default);
+        }
+        let is_surplus = |queues: &Vec<Queue<T>>| queues.len() > count && !queues.last().is_some_and(Queue::is_active);
+        while is_surplus(&self.queues) {
+            self.queues.pop();
         }
     }
 
@@ -165,7 +165,7 @@ impl<T> FairQueues<T> {
     /// The least loaded queue of a flow's hand, if there is room in it.
     pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64) -> Option<QueuePlace> {
         self.advance(now, limit);
-        let hand = deal(flow, self.queues.len(), self.shape.hand_size);
+        let hand = deal(flow, self.shape.queues.max(1), self.shape.hand_size);
         let load = |index: &usize| self.queues.get(*index).map_or(u32::MAX, Queue::load);
         let chosen = hand.into_iter().min_by_key(load)?;
         let has_room = self.queues.get(chosen)?.waiting.len() < self.shape.queue_length_limit;
@@ -216,14 +216,6 @@ impl<T> FairQueues<T> {
             queue.waiting.retain(|waiting| keep(&waiting.item));
         }
         before - self.waiting()
-    }
-
-    /// Empties the queues.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
-        self.queues
-            .iter_mut()
-            .flat_map(|queue| queue.waiting.drain(..))
-            .map(|waiting| waiting.item)
     }
 
     /// All queues, with what waits in them.

@@ -8,10 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 use trireme_actors::Clock;
 
 use super::{
+    config::QueueShape,
     late::LateReleases,
     queues::Executing,
     work::{ExecutingRequest, ExecutingRequests, TrackedRequest},
@@ -25,6 +27,8 @@ pub(crate) struct LevelSeats {
     /// Seats that are taken (low half) and requests that wait (high half), so that both are seen at one moment.
     state: AtomicU64,
     limit: AtomicU32,
+    /// The queues that the level is to have; none if it refuses at once. Kept here, so that no change of it can be lost.
+    shape: ArcSwapOption<QueueShape>,
     executing: AtomicU32,
     /// Requests that were let through so far; their numbers.
     dispatched: AtomicU64,
@@ -51,11 +55,12 @@ fn waiting(state: u64) -> u64 {
 }
 
 impl LevelSeats {
-    /// All seats free.
-    pub(crate) fn new(limit: u32, clock: Clock, late: LateReleases) -> Arc<Self> {
+    /// No seats and no queues.
+    pub(crate) fn new(clock: Clock, late: LateReleases) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU64::new(0),
-            limit: AtomicU32::new(limit),
+            limit: AtomicU32::new(0),
+            shape: ArcSwapOption::empty(),
             executing: AtomicU32::new(0),
             dispatched: AtomicU64::new(0),
             requests: ExecutingRequests::default(),
@@ -67,9 +72,11 @@ impl LevelSeats {
         })
     }
 
-    /// Takes a request's seats if they are free and nobody waits.
+    /// Takes a request's seats if they are free and nobody waits. Who still waits in the queues that a level had before is
+    /// nobody that a request could queue up behind.
     pub(crate) fn try_take(self: &Arc<Self>, request: &Arc<TrackedRequest>) -> Option<LevelSeat> {
-        self.take(request.work.most_seats(), |state| waiting(state) == 0)
+        let may_take = |state| waiting(state) == 0 || !self.has_queues();
+        self.take(request.work.most_seats(), may_take)
             .then(|| self.seat(Arc::clone(request), true, None))
     }
 
@@ -122,6 +129,22 @@ impl LevelSeats {
 
     pub(crate) fn limit(&self) -> u32 {
         self.limit.load(Ordering::Acquire)
+    }
+
+    /// Changes the queues that the level is to have. Its actor takes notice in its next turn.
+    pub(crate) fn set_shape(&self, shape: Option<QueueShape>) {
+        self.shape.store(shape.map(Arc::new));
+        self.freed.notify_one();
+    }
+
+    /// The queues that the level is to have; none if it refuses at once.
+    pub(crate) fn shape(&self) -> Option<QueueShape> {
+        self.shape.load().as_deref().copied()
+    }
+
+    /// Reports whether requests may wait in the level.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.shape.load().is_some()
     }
 
     /// Requests that are worked on.

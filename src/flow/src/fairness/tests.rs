@@ -54,13 +54,19 @@ fn defaults() -> FlowConfig {
     FlowConfig::of(of_kind("FlowSchema"), of_kind("PriorityLevelConfiguration"))
 }
 
-/// A level `one` with so many shares of all, and a schema that sends alice and bob to it.
+/// A level `one` with one share of all, and a schema that sends alice and bob to it.
 fn one_level(limit_response: &Value) -> FlowConfig {
+    level_one(
+        "level-uid",
+        &json!({ "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response }),
+    )
+}
+
+/// A level `one` like this, and a schema that sends alice and bob to it.
+fn level_one(uid: &str, limited: &Value) -> FlowConfig {
     let level = json!({
-        "metadata": { "name": "one", "uid": "level-uid" },
-        "spec": { "type": "Limited", "limited": {
-            "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response,
-        }},
+        "metadata": { "name": "one", "uid": uid },
+        "spec": { "type": "Limited", "limited": limited },
     });
     let everything = json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"] }]);
     let subjects =

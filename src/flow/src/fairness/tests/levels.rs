@@ -40,3 +40,63 @@ fn a_level_that_comes_back_at_once_is_served_again() {
         }
     });
 }
+
+/// A level `one` with one share of all, whose queues are others than before.
+async fn change_queues(fairness: &PriorityAndFairness, limit_response: &Value) {
+    let limited =
+        json!({ "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response });
+    fairness.configure(level_one("changed", &limited));
+    eventually("the change counts", || {
+        fairness.classify(&request("alice", &[], LIST_PODS)).level_uid() == "changed"
+    })
+    .await;
+}
+
+#[test]
+fn who_waits_in_a_level_that_loses_its_queues_is_served_in_turn() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let now = kit.system.clock().now();
+        let ask = || Box::pin(ask(&fairness, "alice", Duration::from_secs(15), now));
+        let seat = ask().await;
+        let mut waits = ask();
+        assert!(waits.as_mut().now_or_never().is_none(), "the seat is taken");
+        while !dumped(&fairness).await.contains("\none, 1, false, false, 1, 1, ") {}
+        change_queues(&fairness, &json!({ "type": "Reject" })).await;
+        assert_eq!(ask().await.err(), Some(Full), "nobody else waits");
+        drop(seat);
+        assert!(waits.await.is_ok());
+        assert!(ask().await.is_ok(), "a free seat is taken");
+    });
+}
+
+#[test]
+fn queues_change_and_are_shown_while_as_many_wait_as_may() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(10_000))).await;
+        let now = kit.system.clock().now();
+        let ask = || Box::pin(ask(&fairness, "alice", Duration::from_secs(15), now));
+        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+        let seats = &flow.route().expect("it is classified").level.seats;
+        let seat = ask().await;
+        let mut waiting = Vec::new();
+        for _ in 0..9_000 {
+            let mut asked = ask();
+            if asked.as_mut().now_or_never().is_none() {
+                waiting.push(asked);
+            }
+        }
+        assert!((8_000..8_192).contains(&waiting.len()), "{}", waiting.len());
+        let all_wait = || usize::try_from(seats.take_peak()) == Ok(waiting.len() + 1);
+        eventually("all are in their queue", all_wait).await;
+        let queuing = json!({ "queues": 3, "handSize": 1, "queueLengthLimit": 1 });
+        change_queues(&fairness, &json!({ "type": "Queue", "queuing": queuing })).await;
+        let rows = fairness.dump(FlowDump::Queues).await;
+        let pending = rows.lines().skip(1).filter_map(|row| row.split(',').nth(2));
+        let pending: usize = pending.filter_map(|cell| cell.trim().parse::<usize>().ok()).sum();
+        assert_eq!(pending, waiting.len(), "{rows}");
+        drop((seat, waiting));
+        let shown = || async { fairness.dump(FlowDump::Queues).await.lines().count() };
+        while shown().await != 4 {}
+    });
+}
