@@ -185,8 +185,10 @@ impl LevelSeats {
         let limit = self.limit();
         let more = |state: u64| {
             let taken = taken(state);
-            // What is wider than the level has its turn when it is alone.
-            let fits = taken.saturating_add(seats) <= limit || (taken == 0 && limit > 0);
+            // What is wider than the level has its turn when it is alone. Without queues that holds for a level without seats,
+            // too: refusals are no demand, and it would never get any.
+            let is_alone = || taken == 0 && (limit > 0 || !self.has_queues());
+            let fits = taken.saturating_add(seats) <= limit || is_alone();
             (fits && may(state)).then(|| state + u64::from(seats))
         };
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);

@@ -100,3 +100,38 @@ fn queues_change_and_are_shown_while_as_many_wait_as_may() {
         while shown().await != 4 {}
     });
 }
+
+/// Lets the time pass until the seats have been divided anew.
+async fn next_division(kit: &TestKit) {
+    let period = Duration::from_secs(10);
+    kit.clock.elapse(period).await;
+    kit.clock.wait_for_sleep(period).await;
+}
+
+#[test]
+fn a_level_without_queues_that_has_no_seats_serves_one_request_at_a_time() {
+    run(Topology::trireme(), |kit| async move {
+        let reject = json!({ "type": "Reject" });
+        let idle = json!({ "nominalConcurrencyShares": 10, "lendablePercent": 100, "limitResponse": reject });
+        let nothing = json!({ "nominalConcurrencyShares": 0, "limitResponse": reject });
+        let fairness = started(&kit, level_one("idle", &idle)).await;
+        let ask = || async { ask(&fairness, "alice", Duration::ZERO, kit.system.clock().now()).await };
+        let seats = || {
+            let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+            flow.route().map(|route| route.level.seats.limit())
+        };
+        next_division(&kit).await;
+        eventually("the level has lent all its seats", || seats() == Some(0)).await;
+        let seat = ask().await;
+        assert!(seat.is_ok(), "it is alone");
+        assert_eq!(ask().await.err(), Some(Full));
+        drop(seat);
+        next_division(&kit).await;
+        eventually("that one was demand", || seats() > Some(0)).await;
+        fairness.configure(level_one("nothing", &nothing));
+        eventually("the level has no share", || seats() == Some(0)).await;
+        let seat = ask().await;
+        assert!(seat.is_ok(), "it is alone");
+        assert_eq!(ask().await.err(), Some(Full));
+    });
+}
