@@ -86,6 +86,7 @@ impl Actor for LevelActor {
 
 impl Receive<Enqueue> for LevelActor {
     fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
+        // Seats that were given back are those of who waits, and leave room in the queues.
         self.dispatch(turn);
         let Some(queues) = self.queues.as_mut().filter(|_| self.seats.has_queues()) else {
             // Seats may have been given back since the asker looked.
@@ -93,7 +94,8 @@ impl Receive<Enqueue> for LevelActor {
             return reply.send(seated);
         };
         let work = request.work;
-        let Some(place) = queues.place(turn.now(), self.seats.limit(), flow) else {
+        let (limit, has_free_seats) = (self.seats.limit(), self.seats.has_free());
+        let Some(place) = queues.place(turn.now(), limit, flow, has_free_seats) else {
             return reply.send(Turned::Refused);
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.

@@ -162,14 +162,15 @@ impl<T> FairQueues<T> {
         self.queues.iter().map(Queue::waiting_seats).sum()
     }
 
-    /// The least loaded queue of a flow's hand, if there is room in it.
-    pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64) -> Option<QueuePlace> {
+    /// The least loaded queue of a flow's hand, if there is room in it, or seats are free, which is how a queue whose head is
+    /// too wide for them gets longer than it should.
+    pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64, has_free_seats: bool) -> Option<QueuePlace> {
         self.advance(now, limit);
         let hand = deal(flow, self.shape.queues.max(1), self.shape.hand_size);
         let load = |index: &usize| self.queues.get(*index).map_or(u32::MAX, Queue::load);
         let chosen = hand.into_iter().min_by_key(load)?;
         let has_room = self.queues.get(chosen)?.waiting.len() < self.shape.queue_length_limit;
-        has_room.then_some(QueuePlace(chosen))
+        (has_room || has_free_seats).then_some(QueuePlace(chosen))
     }
 
     /// Puts a request where there is room for it; returns how many wait in that queue now.

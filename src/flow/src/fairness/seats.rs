@@ -131,6 +131,11 @@ impl LevelSeats {
         self.limit.load(Ordering::Acquire)
     }
 
+    /// Reports whether not all seats are taken.
+    pub(crate) fn has_free(&self) -> bool {
+        taken(self.state.load(Ordering::Acquire)) < self.limit()
+    }
+
     /// Changes the queues that the level is to have. Its actor takes notice in its next turn.
     pub(crate) fn set_shape(&self, shape: Option<QueueShape>) {
         self.shape.store(shape.map(Arc::new));

@@ -25,6 +25,7 @@ use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDeta
 
 mod dumps;
 mod levels;
+mod waiting;
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
     group: "",
@@ -318,7 +319,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let mut queues = FairQueues::new(shape, now);
     let flood = 7_u64;
     for n in 0..200 {
-        if let Some(place) = queues.place(now, 1, flood) {
+        if let Some(place) = queues.place(now, 1, flood, false) {
             assert!(queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n)) > 0);
         }
     }
@@ -326,9 +327,9 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let first = queues.dispatch(now, 1, |_| true).map(|next| next.item.0);
     assert_eq!(first, Some("flood"));
     let mouse = (0..u64::MAX)
-        .find(|flow| queues.place(now, 1, *flow).is_some())
+        .find(|flow| queues.place(now, 1, *flow, false).is_some())
         .expect("a flow of another hand");
-    let place = queues.place(now, 1, mouse).expect("there is room");
+    let place = queues.place(now, 1, mouse, false).expect("there is room");
     let _length = queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
     let order: Vec<&str> = (0..7)
         .filter_map(|_| queues.dispatch(now, 1, |_| true))
@@ -350,7 +351,7 @@ fn a_hand_has_different_queues_and_reaches_all() {
     };
     let mut queues = FairQueues::new(shape, now);
     let mut places = 0;
-    while let Some(place) = queues.place(now, 1, 12_345) {
+    while let Some(place) = queues.place(now, 1, 12_345, false) {
         queues.enqueue(place, WorkEstimate::of_seats(1), ());
         places += 1;
     }
