@@ -52,6 +52,8 @@ impl Executing {
 
 /// A request that waits.
 struct Waiting<T> {
+    /// The virtual time at which it came.
+    arrived: i64,
     work: WorkEstimate,
     item: T,
 }
@@ -90,6 +92,15 @@ impl<T> Queue<T> {
         self.next_start = self
             .next_start
             .saturating_add(self.executing.excess.swap(0, Ordering::AcqRel));
+        self.bound_next_start();
+    }
+
+    /// Lets no request start before it came. A queue that never empties and needs less than its part would save up the rest
+    /// otherwise, and hold up all others with it once it needs more.
+    fn bound_next_start(&mut self) {
+        if let Some(oldest) = self.waiting.front() {
+            self.next_start = self.next_start.max(oldest.arrived);
+        }
     }
 }
 
@@ -181,7 +192,12 @@ impl<T> FairQueues<T> {
         if !queue.is_active() {
             queue.next_start = self.virtual_now;
         }
-        queue.waiting.push_back(Waiting { work, item });
+        queue.waiting.push_back(Waiting {
+            arrived: self.virtual_now,
+            work,
+            item,
+        });
+        queue.bound_next_start();
         queue.waiting.len()
     }
 
@@ -199,8 +215,9 @@ impl<T> FairQueues<T> {
         if !may_take(queue.waiting.front()?.work.most_seats()) {
             return None;
         }
-        let Waiting { work, item } = queue.waiting.pop_front()?;
+        let Waiting { work, item, .. } = queue.waiting.pop_front()?;
         queue.next_start = queue.next_start.saturating_add(guessed_work(&work));
+        queue.bound_next_start();
         queue.executing.begin(work.most_seats());
         self.robin = index + 1;
         Some(Dispatched {
@@ -215,6 +232,7 @@ impl<T> FairQueues<T> {
         let before = self.waiting();
         for queue in &mut self.queues {
             queue.waiting.retain(|waiting| keep(&waiting.item));
+            queue.bound_next_start();
         }
         before - self.waiting()
     }

@@ -39,3 +39,37 @@ fn a_full_queue_takes_one_more_while_its_head_waits_for_more_seats() {
     let place = queues.place(now, 3, 0, true).expect("seats are free");
     assert_eq!(queues.enqueue(place, WorkEstimate::of_seats(1), "narrow"), 2);
 }
+
+#[test]
+fn a_queue_saves_up_no_time_that_it_has_not_needed() {
+    let mut now = Clock::system().now();
+    let shape = QueueShape {
+        queues: 2,
+        hand_size: 1,
+        queue_length_limit: 50,
+    };
+    let mut queues = FairQueues::new(shape, now);
+    let one = WorkEstimate::of_seats(1);
+    let enqueue = |queues: &mut FairQueues<u64>, now, flow| {
+        let place = queues.place(now, 1, flow, false).expect("there is room");
+        queues.enqueue(place, one, flow)
+    };
+    // Requests that are soon done, one every 10 ms, of which always some wait.
+    enqueue(&mut queues, now, 0);
+    for _ in 0..100 {
+        enqueue(&mut queues, now, 0);
+        let next = queues.dispatch(now, 1, |_| true).expect("one waits");
+        next.executing.end(1, Duration::ZERO);
+        next.executing.give_back(1);
+        now += Duration::from_millis(10);
+    }
+    for _ in 0..20 {
+        enqueue(&mut queues, now, 0);
+    }
+    enqueue(&mut queues, now, 1);
+    let order: Vec<u64> = (0..8)
+        .filter_map(|_| queues.dispatch(now, 1, |_| true))
+        .map(|next| next.item)
+        .collect();
+    assert!(order.contains(&1), "the other flow waits behind what has just come: {order:?}");
+}
