@@ -7,7 +7,7 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use super::{
     dump::QueuesDump,
     messages::{Dump, Enqueue, Freed, Turned},
-    queues::FairQueues,
+    queues::{FairQueues, QueuePlace},
     seats::{LevelSeats, OriginQueue},
     work::TrackedRequest,
 };
@@ -16,6 +16,12 @@ use super::{
 struct QueuedRequest {
     request: Arc<TrackedRequest>,
     reply: Reply<Turned>,
+}
+
+impl QueuedRequest {
+    fn is_gone(&self) -> bool {
+        self.reply.is_abandoned()
+    }
 }
 
 /// Keeps the queues of a level, and gives seats to whoever's turn it is.
@@ -51,11 +57,10 @@ impl LevelActor {
     fn dispatch(&mut self, turn: &mut Turn<'_, Self>) {
         self.reshape(turn.now());
         let Some(queues) = &mut self.queues else { return };
-        let gone = queues.retain(|asked| !asked.reply.is_abandoned());
-        self.seats.leave(gone);
-        // Before some are let through: what is wanted at one time decides what the level may borrow.
-        self.seats.set_wanted(queues.waiting_seats());
         let (seats, now) = (&self.seats, turn.now());
+        seats.leave(queues.drop_gone_heads(QueuedRequest::is_gone));
+        // Before some are let through: what is wanted at one time decides what the level may borrow.
+        seats.set_wanted(queues.waiting_seats());
         while let Some(next) = queues.dispatch(now, seats.limit(), |width| seats.try_take_in_turn(width)) {
             // An asker that has left meanwhile gives the seats back by dropping them.
             let queue = OriginQueue {
@@ -64,11 +69,23 @@ impl LevelActor {
             };
             let QueuedRequest { request, reply } = next.item;
             reply.send(Turned::Seated(seats.dispatched(request, queue)));
+            seats.leave(queues.drop_gone_heads(QueuedRequest::is_gone));
         }
-        self.seats.set_wanted(queues.waiting_seats());
+        seats.set_wanted(queues.waiting_seats());
         if queues.waiting() > 0 {
             self.listen(turn);
         }
+    }
+
+    /// The queue of a flow, if there is room in it, or seats are free, which is how a queue whose head is too wide for them
+    /// gets longer than it should.
+    fn place(&mut self, flow: u64, now: Instant) -> Option<(&mut FairQueues<QueuedRequest>, QueuePlace)> {
+        let queues = self.queues.as_mut()?;
+        let place = queues.choose(now, self.seats.limit(), flow);
+        if !queues.has_room(&place) {
+            self.seats.leave(queues.drop_gone(&place, QueuedRequest::is_gone));
+        }
+        (queues.has_room(&place) || self.seats.has_free()).then_some((queues, place))
     }
 
     fn listen(&mut self, turn: &mut Turn<'_, Self>) {
@@ -88,19 +105,18 @@ impl Receive<Enqueue> for LevelActor {
     fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
         // Seats that were given back are those of who waits, and leave room in the queues.
         self.dispatch(turn);
-        let Some(queues) = self.queues.as_mut().filter(|_| self.seats.has_queues()) else {
+        if !self.seats.has_queues() {
             // Seats may have been given back since the asker looked.
             let seated = self.seats.try_take(&request).map_or(Turned::Refused, Turned::Seated);
             return reply.send(seated);
-        };
-        let work = request.work;
-        let (limit, has_free_seats) = (self.seats.limit(), self.seats.has_free());
-        let Some(place) = queues.place(turn.now(), limit, flow, has_free_seats) else {
-            return reply.send(Turned::Refused);
-        };
+        }
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
         self.seats.wait();
-        let meters = Arc::clone(&request.meters);
+        let (meters, work) = (Arc::clone(&request.meters), request.work);
+        let Some((queues, place)) = self.place(flow, turn.now()) else {
+            self.seats.leave(1);
+            return reply.send(Turned::Refused);
+        };
         let length = queues.enqueue(place, work, QueuedRequest { request, reply });
         meters.enqueued(length);
         self.dispatch(turn);

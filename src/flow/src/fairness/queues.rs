@@ -58,8 +58,32 @@ struct Waiting<T> {
     item: T,
 }
 
+/// Sums over the requests that wait in a queue.
+#[derive(Debug, Default, Clone, Copy)]
+struct QueueSum {
+    initial_seats: u32,
+    most_seats: u32,
+    /// The guessed work, in seat-nanoseconds.
+    work: i64,
+}
+
+impl QueueSum {
+    fn add(&mut self, work: &WorkEstimate) {
+        self.initial_seats = self.initial_seats.saturating_add(work.initial_seats);
+        self.most_seats = self.most_seats.saturating_add(work.most_seats());
+        self.work = self.work.saturating_add(guessed_work(work));
+    }
+
+    fn remove(&mut self, work: &WorkEstimate) {
+        self.initial_seats = self.initial_seats.saturating_sub(work.initial_seats);
+        self.most_seats = self.most_seats.saturating_sub(work.most_seats());
+        self.work = self.work.saturating_sub(guessed_work(work));
+    }
+}
+
 struct Queue<T> {
     waiting: VecDeque<Waiting<T>>,
+    sum: QueueSum,
     executing: Arc<Executing>,
     /// The virtual time at which the next request would start, in seat-nanoseconds.
     next_start: i64,
@@ -69,6 +93,7 @@ impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
+            sum: QueueSum::default(),
             executing: Arc::default(),
             next_start: 0,
         }
@@ -76,8 +101,41 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    fn waiting_seats(&self) -> u32 {
-        self.waiting.iter().map(|waiting| waiting.work.most_seats()).sum()
+    fn push(&mut self, request: Waiting<T>) {
+        self.sum.add(&request.work);
+        self.waiting.push_back(request);
+        self.bound_next_start();
+    }
+
+    fn pop(&mut self) -> Option<Waiting<T>> {
+        let request = self.waiting.pop_front()?;
+        self.sum.remove(&request.work);
+        self.bound_next_start();
+        Some(request)
+    }
+
+    /// Forgets the oldest requests up to the first that is not gone; returns how many.
+    fn drop_gone_heads(&mut self, is_gone: &impl Fn(&T) -> bool) -> usize {
+        let before = self.waiting.len();
+        while self.waiting.front().is_some_and(|oldest| is_gone(&oldest.item)) {
+            self.pop();
+        }
+        before - self.waiting.len()
+    }
+
+    /// Forgets all requests that are gone; returns how many.
+    fn drop_gone(&mut self, is_gone: &impl Fn(&T) -> bool) -> usize {
+        let before = self.waiting.len();
+        let sum = &mut self.sum;
+        self.waiting.retain(|waiting| {
+            let goes = is_gone(&waiting.item);
+            if goes {
+                sum.remove(&waiting.work);
+            }
+            !goes
+        });
+        self.bound_next_start();
+        before - self.waiting.len()
     }
 
     fn is_active(&self) -> bool {
@@ -85,7 +143,7 @@ impl<T> Queue<T> {
     }
 
     fn load(&self) -> u32 {
-        self.waiting_seats() + self.executing.seats.load(Ordering::Acquire)
+        self.sum.most_seats + self.executing.seats.load(Ordering::Acquire)
     }
 
     fn settle(&mut self) {
@@ -117,7 +175,7 @@ pub(crate) struct QueueState {
     pub(crate) waiting_work_seconds: f64,
 }
 
-/// Room in a queue.
+/// The queue that was chosen for a request.
 pub(crate) struct QueuePlace(usize);
 
 /// A request whose turn it is.
@@ -170,21 +228,24 @@ impl<T> FairQueues<T> {
 
     /// The number of seats that are waited for.
     pub(crate) fn waiting_seats(&self) -> u32 {
-        self.queues.iter().map(Queue::waiting_seats).sum()
+        self.queues.iter().map(|queue| queue.sum.most_seats).sum()
     }
 
-    /// The least loaded queue of a flow's hand, if there is room in it, or seats are free, which is how a queue whose head is
-    /// too wide for them gets longer than it should.
-    pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64, has_free_seats: bool) -> Option<QueuePlace> {
+    /// The least loaded queue of a flow's hand.
+    pub(crate) fn choose(&mut self, now: Instant, limit: u32, flow: u64) -> QueuePlace {
         self.advance(now, limit);
         let hand = deal(flow, self.shape.queues.max(1), self.shape.hand_size);
         let load = |index: &usize| self.queues.get(*index).map_or(u32::MAX, Queue::load);
-        let chosen = hand.into_iter().min_by_key(load)?;
-        let has_room = self.queues.get(chosen)?.waiting.len() < self.shape.queue_length_limit;
-        (has_room || has_free_seats).then_some(QueuePlace(chosen))
+        QueuePlace(hand.into_iter().min_by_key(load).unwrap_or_default())
     }
 
-    /// Puts a request where there is room for it; returns how many wait in that queue now.
+    /// Reports whether a queue is shorter than it may be.
+    pub(crate) fn has_room(&self, QueuePlace(index): &QueuePlace) -> bool {
+        let queue = self.queues.get(*index);
+        queue.is_some_and(|queue| queue.waiting.len() < self.shape.queue_length_limit)
+    }
+
+    /// Puts a request into a queue; returns how many wait there now.
     pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, work: WorkEstimate, item: T) -> usize {
         let Some(queue) = self.queues.get_mut(index) else {
             return 0;
@@ -192,12 +253,11 @@ impl<T> FairQueues<T> {
         if !queue.is_active() {
             queue.next_start = self.virtual_now;
         }
-        queue.waiting.push_back(Waiting {
+        queue.push(Waiting {
             arrived: self.virtual_now,
             work,
             item,
         });
-        queue.bound_next_start();
         queue.waiting.len()
     }
 
@@ -215,7 +275,7 @@ impl<T> FairQueues<T> {
         if !may_take(queue.waiting.front()?.work.most_seats()) {
             return None;
         }
-        let Waiting { work, item, .. } = queue.waiting.pop_front()?;
+        let Waiting { work, item, .. } = queue.pop()?;
         queue.next_start = queue.next_start.saturating_add(guessed_work(&work));
         queue.bound_next_start();
         queue.executing.begin(work.most_seats());
@@ -227,29 +287,29 @@ impl<T> FairQueues<T> {
         })
     }
 
-    /// Forgets requests, such as those whose clients have left; returns how many.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) -> usize {
-        let before = self.waiting();
-        for queue in &mut self.queues {
-            queue.waiting.retain(|waiting| keep(&waiting.item));
-            queue.bound_next_start();
-        }
-        before - self.waiting()
+    /// Forgets requests that are gone, such as those whose clients have left, as far as none that is there is older in its
+    /// queue; returns how many. The time that this takes is that of the queues, not of all that wait in them.
+    pub(crate) fn drop_gone_heads(&mut self, is_gone: impl Fn(&T) -> bool) -> usize {
+        self.queues.iter_mut().map(|queue| queue.drop_gone_heads(&is_gone)).sum()
+    }
+
+    /// Forgets all requests of a queue that are gone; returns how many.
+    pub(crate) fn drop_gone(&mut self, QueuePlace(index): &QueuePlace, is_gone: impl Fn(&T) -> bool) -> usize {
+        self.queues.get_mut(*index).map_or(0, |queue| queue.drop_gone(&is_gone))
     }
 
     /// All queues, with what waits in them.
     pub(crate) fn states(&self) -> impl Iterator<Item = (QueueState, impl Iterator<Item = &T>)> {
         self.queues.iter().enumerate().map(|(index, queue)| {
-            let works = || queue.waiting.iter().map(|waiting| &waiting.work);
             let state = QueueState {
                 index,
                 pending: queue.waiting.len(),
                 executing: queue.executing.requests.load(Ordering::Acquire),
                 seats_in_use: queue.executing.seats.load(Ordering::Acquire),
                 next_start_seconds: seconds(queue.next_start),
-                initial_seats_sum: works().map(|work| work.initial_seats).sum(),
-                most_seats_sum: queue.waiting_seats(),
-                waiting_work_seconds: seconds(works().map(guessed_work).sum()),
+                initial_seats_sum: queue.sum.initial_seats,
+                most_seats_sum: queue.sum.most_seats,
+                waiting_work_seconds: seconds(queue.sum.work),
             };
             (state, queue.waiting.iter().map(|waiting| &waiting.item))
         })

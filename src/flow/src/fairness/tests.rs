@@ -319,17 +319,16 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let mut queues = FairQueues::new(shape, now);
     let flood = 7_u64;
     for n in 0..200 {
-        if let Some(place) = queues.place(now, 1, flood, false) {
+        let place = queues.choose(now, 1, flood);
+        if queues.has_room(&place) {
             assert!(queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n)) > 0);
         }
     }
     // One that was let through a moment ago, so that the flood's queues are behind in virtual time.
     let first = queues.dispatch(now, 1, |_| true).map(|next| next.item.0);
     assert_eq!(first, Some("flood"));
-    let mouse = (0..u64::MAX)
-        .find(|flow| queues.place(now, 1, *flow, false).is_some())
-        .expect("a flow of another hand");
-    let place = queues.place(now, 1, mouse, false).expect("there is room");
+    let place = queues.choose(now, 1, 0);
+    assert!(queues.has_room(&place));
     let _length = queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
     let order: Vec<&str> = (0..7)
         .filter_map(|_| queues.dispatch(now, 1, |_| true))
@@ -351,7 +350,11 @@ fn a_hand_has_different_queues_and_reaches_all() {
     };
     let mut queues = FairQueues::new(shape, now);
     let mut places = 0;
-    while let Some(place) = queues.place(now, 1, 12_345, false) {
+    loop {
+        let place = queues.choose(now, 1, 12_345);
+        if !queues.has_room(&place) {
+            break;
+        }
         queues.enqueue(place, WorkEstimate::of_seats(1), ());
         places += 1;
     }

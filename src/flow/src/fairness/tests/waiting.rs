@@ -25,22 +25,6 @@ fn no_queue_is_full_while_a_seat_is_free() {
 }
 
 #[test]
-fn a_full_queue_takes_one_more_while_its_head_waits_for_more_seats() {
-    let now = Clock::system().now();
-    let shape = QueueShape {
-        queues: 1,
-        hand_size: 1,
-        queue_length_limit: 1,
-    };
-    let mut queues = FairQueues::new(shape, now);
-    let place = queues.place(now, 3, 0, true).expect("it is empty");
-    assert_eq!(queues.enqueue(place, WorkEstimate::of_seats(3), "wide"), 1);
-    assert!(queues.place(now, 3, 0, false).is_none());
-    let place = queues.place(now, 3, 0, true).expect("seats are free");
-    assert_eq!(queues.enqueue(place, WorkEstimate::of_seats(1), "narrow"), 2);
-}
-
-#[test]
 fn a_queue_saves_up_no_time_that_it_has_not_needed() {
     let mut now = Clock::system().now();
     let shape = QueueShape {
@@ -51,7 +35,7 @@ fn a_queue_saves_up_no_time_that_it_has_not_needed() {
     let mut queues = FairQueues::new(shape, now);
     let one = WorkEstimate::of_seats(1);
     let enqueue = |queues: &mut FairQueues<u64>, now, flow| {
-        let place = queues.place(now, 1, flow, false).expect("there is room");
+        let place = queues.choose(now, 1, flow);
         queues.enqueue(place, one, flow)
     };
     // Requests that are soon done, one every 10 ms, of which always some wait.
@@ -72,4 +56,87 @@ fn a_queue_saves_up_no_time_that_it_has_not_needed() {
         .map(|next| next.item)
         .collect();
     assert!(order.contains(&1), "the other flow waits behind what has just come: {order:?}");
+}
+
+#[test]
+fn a_message_looks_at_the_heads_of_queues_rather_than_at_all_that_wait() {
+    let now = Clock::system().now();
+    let shape = QueueShape {
+        queues: 64,
+        hand_size: 6,
+        queue_length_limit: 100,
+    };
+    let mut queues = FairQueues::new(shape, now);
+    for flow in 0..6_000 {
+        let place = queues.choose(now, 1, flow);
+        queues.enqueue(place, WorkEstimate::of_seats(2), flow);
+    }
+    let looked = std::cell::Cell::new(0);
+    let mut drop_below = |flow| {
+        looked.set(0);
+        let dropped = queues.drop_gone_heads(|waiting| {
+            looked.set(looked.get() + 1);
+            *waiting < flow
+        });
+        (dropped, looked.get(), queues.waiting(), queues.waiting_seats())
+    };
+    assert_eq!(drop_below(0), (0, 64, 6_000, 12_000));
+    // Those that came first are at the heads.
+    assert_eq!(drop_below(1_000), (1_000, 1_064, 5_000, 10_000));
+}
+
+#[test]
+fn one_that_has_left_a_full_queue_leaves_its_place_to_another() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(2))).await;
+        let now = kit.system.clock().now();
+        let ask = || Box::pin(ask(&fairness, "alice", Duration::from_secs(15), now));
+        let seat = ask().await;
+        let [mut first, mut leaves, mut next] = [ask(), ask(), ask()];
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(leaves.as_mut().now_or_never().is_none());
+        assert_eq!(ask().await.err(), Some(Full));
+        drop(leaves);
+        assert!(next.as_mut().now_or_never().is_none());
+        drop(seat);
+        let first = first.await;
+        assert!(first.is_ok());
+        drop(first);
+        assert!(next.await.is_ok());
+    });
+}
+
+#[test]
+fn a_full_queue_takes_one_more_while_its_head_waits_for_more_seats() {
+    run(Topology::trireme(), |kit| async move {
+        let queuing = json!({ "queues": 1, "handSize": 1, "queueLengthLimit": 1 });
+        let limited = json!({
+            "nominalConcurrencyShares": 5, "borrowingLimitPercent": 0,
+            "limitResponse": { "type": "Queue", "queuing": queuing },
+        });
+        let fairness = started(&kit, level_one("level-uid", &limited)).await;
+        let now = kit.system.clock().now();
+        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
+        let demand = |seats| FlowDemand {
+            work: WorkEstimate::of_seats(seats),
+            kind: RequestKind::ReadOnly,
+            is_watch: false,
+            deadline: now + Duration::from_secs(15),
+        };
+        let ask = |seats| Box::pin(fairness.acquire(&flow, demand(seats), RequestDetails::default()));
+        let seat = ask(2).await;
+        let (mut wide, mut narrow) = (ask(3), ask(1));
+        assert!(wide.as_mut().now_or_never().is_none(), "one of three seats is free");
+        while !dumped(&fairness).await.contains("\none, 1, false, false, 1, 1, ") {}
+        assert!(
+            narrow.as_mut().now_or_never().is_none(),
+            "a wide request is not overtaken"
+        );
+        while !dumped(&fairness).await.contains("\none, 1, false, false, 2, 1, ") {}
+        drop(seat);
+        let wide = wide.await;
+        assert!(wide.is_ok());
+        drop(wide);
+        assert!(narrow.await.is_ok());
+    });
 }
