@@ -111,7 +111,7 @@ impl FlowController {
                 }
                 () = clock.sleep_until(next) => {
                     next = clock.now() + PERIOD;
-                    self.rebalance();
+                    self.divide();
                 }
             }
             self.stop_idle().await;
@@ -143,6 +143,7 @@ impl FlowController {
             gone.quiesce();
             self.kept.insert(name, gone);
         }
+        self.divide();
         self.publish(&config.schemas);
         Ok(())
     }
@@ -172,13 +173,14 @@ impl FlowController {
         })
     }
 
-    fn rebalance(&mut self) {
-        let limited = |kept: &&mut KeptLevel| !kept.level.is_exempt && !kept.level.is_quiescing;
-        let mut limited: Vec<&mut KeptLevel> = self.kept.values_mut().filter(limited).collect();
-        let demands: Vec<SeatDemand> = limited.iter_mut().map(|kept| kept.demand()).collect();
-        let borrowed = borrowed_limits(self.server_seats, &demands);
+    /// Divides the seats anew, by the demand since the last time.
+    fn divide(&mut self) {
+        let in_use = self.kept.values_mut().filter(|kept| !kept.level.is_quiescing);
+        let mut kept: Vec<&mut KeptLevel> = in_use.collect();
+        let demands: Vec<SeatDemand> = kept.iter_mut().map(|kept| kept.demand()).collect();
+        let borrowed = borrowed_limits(&demands);
         self.fair_fraction.set(borrowed.fair_fraction);
-        for ((kept, demand), limit) in limited.into_iter().zip(demands).zip(borrowed.limits) {
+        for ((kept, demand), limit) in kept.into_iter().zip(demands).zip(borrowed.limits) {
             kept.show_demand(&demand);
             kept.set_current(limit);
         }
@@ -237,10 +239,7 @@ impl KeptLevel {
             is_quiescing: false,
             ..self.level.share()
         });
-        if self.limits != limits {
-            self.limits = limits;
-            self.set_current(limits.nominal);
-        }
+        self.limits = limits;
     }
 
     fn quiesce(&mut self) {
@@ -255,12 +254,14 @@ impl KeptLevel {
         self.shown.show(self.limits, limit);
     }
 
-    /// Shows the seats that are wanted and aimed at, from the first division on: exempt levels have no share in one.
+    /// Shows the seats that are wanted and aimed at. Exempt levels aim at nothing, they take what they want.
     fn show_demand(&self, demand: &SeatDemand) {
         let level = || self.level.name.to_string();
         gauge!("apiserver_flowcontrol_demand_seats_high_watermark", "priority_level" => level())
             .set(f64::from(demand.peak));
-        gauge!("apiserver_flowcontrol_target_seats", "priority_level" => level()).set(demand.target());
+        if !demand.is_exempt {
+            gauge!("apiserver_flowcontrol_target_seats", "priority_level" => level()).set(demand.target());
+        }
     }
 
     /// The demand of the last period.
@@ -271,6 +272,7 @@ impl KeptLevel {
         self.smoothed_milli = now.max((SMOOTHING * self.smoothed_milli + (1000 - SMOOTHING) * now) / 1000);
         SeatDemand {
             limits: self.limits,
+            is_exempt: self.level.is_exempt,
             peak,
             smoothed_milli: self.smoothed_milli,
         }

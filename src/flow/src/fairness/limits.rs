@@ -27,7 +27,7 @@ pub(crate) fn nominal_limits(server: u32, levels: &[&PriorityLevelSpec]) -> Vec<
             lower: nominal - percent_of(nominal, level.lendable_percent()).min(nominal),
             upper: match level.borrowing_limit_percent() {
                 Some(percent) => nominal.saturating_add(percent_of(nominal, percent)),
-                None => server.max(nominal),
+                None => nominal.saturating_add(server),
             },
         }
     };
@@ -38,6 +38,8 @@ pub(crate) fn nominal_limits(server: u32, levels: &[&PriorityLevelSpec]) -> Vec<
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SeatDemand {
     pub(crate) limits: SeatLimits,
+    /// True for a level that takes the seats that it wants.
+    pub(crate) is_exempt: bool,
     /// The most seats that were wanted at one time.
     pub(crate) peak: u32,
     /// The demand of late, smoothed, in thousandths of a seat.
@@ -46,6 +48,8 @@ pub(crate) struct SeatDemand {
 
 /// One, as a fraction.
 const WHOLE: u64 = 1 << 20;
+/// The target of a level that wants nothing, in thousandths of a seat: a fraction of none would be none.
+const LEAST_TARGET: u64 = 1;
 /// The largest fraction that is tried.
 const MOST: u64 = 1 << 40;
 
@@ -56,23 +60,61 @@ pub(crate) struct BorrowedLimits {
     pub(crate) fair_fraction: f64,
 }
 
-/// Divides the server's seats anew: no level gets less than it needs of its own, none more than it may borrow, and in between
-/// each gets the same fraction of its demand.
-pub(crate) fn borrowed_limits(server: u32, demands: &[SeatDemand]) -> BorrowedLimits {
+/// Divides the seats of all levels anew (`updateBorrowingLocked`). Exempt levels have what they have wanted. As long as the rest
+/// is enough, none of the others gets less than it needs of its own, none more than it may borrow, and in between each gets
+/// the same fraction of its demand. If it is not, each gives up what it lends, first as far as it has wanted none of that.
+pub(crate) fn borrowed_limits(demands: &[SeatDemand]) -> BorrowedLimits {
+    let all: u64 = demands.iter().map(|demand| u64::from(demand.limits.nominal)).sum();
+    let (exempt, limited): (Vec<_>, Vec<_>) = demands.iter().partition(|demand| demand.is_exempt);
+    let sum = |of: &[&SeatDemand], seats: fn(&SeatDemand) -> u32| -> u64 {
+        of.iter().map(|demand| u64::from(seats(demand))).sum()
+    };
+    let rest = all.saturating_sub(sum(&exempt, SeatDemand::least));
+    let (lower, least) = (
+        sum(&limited, |demand| demand.limits.lower),
+        sum(&limited, SeatDemand::least),
+    );
+    if rest > least {
+        return fair_limits(all, demands);
+    }
+    let (given, lent) = (u128::from(rest.saturating_sub(lower)), u128::from(least - lower));
+    let limit = |demand: &SeatDemand| {
+        if demand.is_exempt {
+            return demand.least();
+        }
+        let wanted = u128::from(demand.least() - demand.limits.lower);
+        // Rounded to the nearest.
+        let part = (wanted * given * 2 + lent).checked_div(lent * 2).unwrap_or(0);
+        demand.limits.lower + u32::try_from(part).unwrap_or(0)
+    };
+    BorrowedLimits {
+        limits: demands.iter().map(limit).collect(),
+        fair_fraction: 0.0,
+    }
+}
+
+/// Divides so many seats among the levels that are not exempt.
+fn fair_limits(all: u64, demands: &[SeatDemand]) -> BorrowedLimits {
     let bounds: Vec<_> = demands.iter().map(SeatDemand::bounds).collect();
-    let sum = |fraction: u64| bounds.iter().map(|bound| bound.at(fraction)).sum::<u64>();
-    let all = u64::from(server) * 1000;
-    // The sum grows with the fraction, so halving finds where it is what the server has.
+    let limited = || demands.iter().zip(&bounds).filter(|(demand, _)| !demand.is_exempt);
+    let sum = |fraction: u64| limited().map(|(_, bound)| bound.at(fraction)).sum::<u64>();
+    // The sum grows with the fraction, so halving finds where it is what there is.
     let (mut low, mut high) = (0, MOST);
     while low < high {
         let middle = low.midpoint(high);
-        if sum(middle) < all {
+        if sum(middle) < all * 1000 {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    let limits = bounds.iter().map(|bound| narrow((bound.at(high) + 500) / 1000));
+    let limits = demands.iter().zip(&bounds).map(|(demand, bound)| {
+        if demand.is_exempt {
+            demand.least()
+        } else {
+            narrow((bound.at(high) + 500) / 1000)
+        }
+    });
     BorrowedLimits {
         limits: limits.collect(),
         fair_fraction: high as f64 / WHOLE as f64,
@@ -99,13 +141,22 @@ impl SeatDemand {
         self.bounds().target as f64 / 1000.0
     }
 
+    /// The seats that the level needs of its own.
+    fn least(&self) -> u32 {
+        let own = if self.is_exempt {
+            self.peak
+        } else {
+            self.limits.nominal.min(self.peak)
+        };
+        self.limits.lower.max(own)
+    }
+
     fn bounds(&self) -> SeatBounds {
-        let limits = self.limits;
-        let least = u64::from(limits.lower.max(limits.nominal.min(self.peak))) * 1000;
+        let least = u64::from(self.least()) * 1000;
         SeatBounds {
             least,
-            most: (u64::from(limits.upper) * 1000).max(least),
-            target: self.smoothed_milli.max(least),
+            most: (u64::from(self.limits.upper) * 1000).max(least),
+            target: self.smoothed_milli.max(least).max(LEAST_TARGET),
         }
     }
 }

@@ -290,7 +290,10 @@ impl<T> FairQueues<T> {
     /// Forgets requests that are gone, such as those whose clients have left, as far as none that is there is older in its
     /// queue; returns how many. The time that this takes is that of the queues, not of all that wait in them.
     pub(crate) fn drop_gone_heads(&mut self, is_gone: impl Fn(&T) -> bool) -> usize {
-        self.queues.iter_mut().map(|queue| queue.drop_gone_heads(&is_gone)).sum()
+        self.queues
+            .iter_mut()
+            .map(|queue| queue.drop_gone_heads(&is_gone))
+            .sum()
     }
 
     /// Forgets all requests of a queue that are gone; returns how many.

@@ -77,7 +77,7 @@ impl LevelSeats {
     pub(crate) fn try_take(self: &Arc<Self>, request: &Arc<TrackedRequest>) -> Option<LevelSeat> {
         let may_take = |state| waiting(state) == 0 || !self.has_queues();
         self.take(request.work.most_seats(), may_take)
-            .then(|| self.seat(Arc::clone(request), true, None))
+            .then(|| self.seat(Arc::clone(request), None))
     }
 
     /// Takes seats for a request whose turn it is, and which waits no more.
@@ -91,12 +91,15 @@ impl LevelSeats {
 
     /// The seats of a request whose turn it was.
     pub(crate) fn dispatched(self: &Arc<Self>, request: Arc<TrackedRequest>, queue: OriginQueue) -> LevelSeat {
-        self.seat(request, true, Some(queue))
+        self.seat(request, Some(queue))
     }
 
-    /// Seats beyond the limit, for those who are never held up.
+    /// Seats beyond the limit, for those who are never held up. They are demand like others.
     pub(crate) fn exempt(self: &Arc<Self>, request: Arc<TrackedRequest>) -> LevelSeat {
-        self.seat(request, false, None)
+        let seats = request.work.most_seats();
+        let before = self.state.fetch_add(u64::from(seats), Ordering::AcqRel);
+        self.saw_demand(taken(before).saturating_add(seats));
+        self.seat(request, None)
     }
 
     /// A request begins to wait.
@@ -178,7 +181,8 @@ impl LevelSeats {
         self.peak.swap(now, Ordering::AcqRel).max(now)
     }
 
-    fn demand(&self) -> u32 {
+    /// The seats that are taken and waited for now.
+    pub(crate) fn demand(&self) -> u32 {
         taken(self.state.load(Ordering::Acquire)).saturating_add(self.wanted.load(Ordering::Acquire))
     }
 
@@ -203,7 +207,7 @@ impl LevelSeats {
         before.is_ok()
     }
 
-    fn seat(self: &Arc<Self>, request: Arc<TrackedRequest>, is_counted: bool, queue: Option<OriginQueue>) -> LevelSeat {
+    fn seat(self: &Arc<Self>, request: Arc<TrackedRequest>, queue: Option<OriginQueue>) -> LevelSeat {
         let since = if queue.is_some() {
             self.clock.now()
         } else {
@@ -224,7 +228,6 @@ impl LevelSeats {
             held: Some(HeldSeats {
                 level: Arc::clone(self),
                 request,
-                is_counted,
                 queue: queue.map(|queue| queue.executing),
             }),
         }
@@ -241,7 +244,6 @@ pub(crate) struct OriginQueue {
 pub(crate) struct HeldSeats {
     level: Arc<LevelSeats>,
     request: Arc<TrackedRequest>,
-    is_counted: bool,
     queue: Option<Arc<Executing>>,
 }
 
@@ -252,11 +254,9 @@ impl Drop for HeldSeats {
         if let Some(queue) = &self.queue {
             queue.give_back(seats);
         }
-        if self.is_counted {
-            let before = self.level.state.fetch_sub(u64::from(seats), Ordering::AcqRel);
-            if waiting(before) > 0 {
-                self.level.freed.notify_one();
-            }
+        let before = self.level.state.fetch_sub(u64::from(seats), Ordering::AcqRel);
+        if waiting(before) > 0 {
+            self.level.freed.notify_one();
         }
     }
 }
@@ -284,8 +284,7 @@ impl Drop for LevelSeat {
             queue.end(request.work.initial_seats, took);
         }
         let late = request.work.additional_latency;
-        // Exempt requests hold nobody up, however long they keep their seats.
-        if held.is_counted && late > Duration::ZERO {
+        if late > Duration::ZERO {
             level.late.release_at(now + late, held);
         }
     }

@@ -17,14 +17,13 @@ use trireme_actors::{
 
 use super::{
     FlowConfig, FlowDump, FlowRequest, FlowSubject, KindGauges, PriorityAndFairness, bootstrap_objects,
-    config::QueueShape,
-    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
-    queues::FairQueues,
+    config::QueueShape, queues::FairQueues,
 };
 use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDetails, RequestKind, WorkEstimate};
 
 mod dumps;
 mod levels;
+mod limits;
 mod waiting;
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
@@ -365,84 +364,6 @@ fn a_hand_has_different_queues_and_reaches_all() {
         .map(|(queue, _)| queue.index)
         .collect();
     assert_eq!(used.len(), 8);
-}
-
-#[test]
-fn seats_are_divided_by_shares_as_kube_apiserver_divides_them() {
-    let config = defaults();
-    let specs: Vec<_> = config.levels.iter().map(|level| &level.spec).collect();
-    let limits = nominal_limits(600, &specs);
-    let named = config
-        .levels
-        .iter()
-        .map(|level| level.metadata.name.as_str())
-        .zip(limits);
-    let shown: Vec<_> = named
-        .map(|(name, limits)| (name, limits.nominal, limits.lower, limits.upper))
-        .collect();
-    assert_eq!(
-        shown,
-        [
-            ("catch-all", 13, 13, 600),
-            ("exempt", 0, 0, 600),
-            ("global-default", 49, 24, 600),
-            ("leader-election", 25, 25, 600),
-            ("node-high", 98, 73, 600),
-            ("system", 74, 50, 600),
-            ("workload-high", 98, 49, 600),
-            ("workload-low", 245, 24, 600),
-        ]
-    );
-}
-
-#[test]
-fn one_request_leaves_seats_for_others() {
-    let config = defaults();
-    let widest = |name: &str, nominal: u32| {
-        let level = config.levels.iter().find(|level| level.metadata.name == name);
-        widest_request(&level.expect("it is a default").spec, nominal)
-    };
-    assert_eq!(widest("global-default", 49), 8, "a hand of six queues");
-    assert_eq!(widest("global-default", 5), 1);
-    assert_eq!(widest("catch-all", 13), 2, "no queues: 15 %, rounded up");
-    assert_eq!(widest("exempt", 0), u32::MAX);
-}
-
-#[test]
-fn a_busy_level_borrows_what_idle_ones_lend() {
-    let level = |nominal, lower, upper, peak: u32| SeatDemand {
-        limits: SeatLimits { nominal, lower, upper },
-        peak,
-        smoothed_milli: u64::from(peak) * 1000,
-    };
-    let busy = level(50, 25, 100, 90);
-    let borrowed = borrowed_limits(100, &[busy, level(50, 25, 100, 0)]);
-    assert_eq!(borrowed.limits, [75, 25]);
-    // The busy level gets 75 of the 90 seats that it is to have.
-    assert!((busy.target() - 90.0).abs() < 1e-9 && (borrowed.fair_fraction - 75.0 / 90.0).abs() < 1e-5);
-    let bounded = borrowed_limits(100, &[level(50, 25, 60, 90), level(50, 25, 100, 0)]);
-    assert_eq!(bounded.limits, [60, 40]);
-    let both = borrowed_limits(100, &[busy, busy]);
-    assert_eq!(both.limits, [50, 50]);
-}
-
-#[test]
-fn all_who_wait_are_in_the_demand_of_their_level() {
-    run(Topology::trireme(), |kit| async move {
-        let fairness = started(&kit, one_level(&queue_of(5))).await;
-        let now = kit.system.clock().now();
-        let flow = fairness.classify(&request("alice", &[], LIST_PODS));
-        let seats = &flow.route().expect("it is classified").level.seats;
-        let ask = || Box::pin(ask(&fairness, "alice", Duration::from_secs(15), now));
-        let seat = ask().await;
-        let mut waiting = [ask(), ask(), ask()];
-        for one in &mut waiting {
-            assert!(one.now_or_never().is_none(), "the seat is taken");
-        }
-        eventually("one has a seat and three wait", || seats.take_peak() == 4).await;
-        drop(seat);
-        eventually("one has a seat and two wait", || seats.take_peak() == 3).await;
-    });
 }
 
 #[test]

@@ -43,8 +43,7 @@ fn a_level_that_comes_back_at_once_is_served_again() {
 
 /// A level `one` with one share of all, whose queues are others than before.
 async fn change_queues(fairness: &PriorityAndFairness, limit_response: &Value) {
-    let limited =
-        json!({ "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response });
+    let limited = json!({ "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response });
     fairness.configure(level_one("changed", &limited));
     eventually("the change counts", || {
         fairness.classify(&request("alice", &[], LIST_PODS)).level_uid() == "changed"
