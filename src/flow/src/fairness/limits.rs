@@ -162,12 +162,10 @@ impl SeatDemand {
 }
 
 /// The most seats that one request may take in a level of so many: 15 %, and no more than a flow's hand of queues leaves for
-/// other flows. Nothing bounds it in an exempt level.
+/// other flows. Nothing bounds it in levels without queues.
 pub(crate) fn widest_request(level: &PriorityLevelSpec, nominal: u32) -> u32 {
-    if level.limited.is_none() {
-        return u32::MAX;
-    }
-    let hand_size = level.queuing().map_or(1, |shape| narrow(shape.hand_size as u64).max(1));
+    let Some(shape) = level.queuing() else { return u32::MAX };
+    let hand_size = narrow(shape.hand_size as u64).max(1);
     let percent = nominal.saturating_mul(WIDEST_PERCENT).div_ceil(100);
     percent.min(nominal / hand_size).max(1)
 }
