@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    time::{Instant, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use actix_web::{
@@ -25,6 +25,8 @@ use crate::{exchange::Exchange, metrics, respond, state::ChainState};
 
 /// A request may wait in a queue for this part of its time.
 const PART_IN_QUEUE: u32 = 4;
+/// No request waits longer, however much time it has.
+const LONGEST_IN_QUEUE: Duration = Duration::from_secs(60);
 
 /// Takes a seat. A watch holds it until its first events are sent; other long-running requests take none.
 ///
@@ -110,7 +112,12 @@ fn wait_until(state: &ChainState, exchange: &Exchange) -> Instant {
         .deadline
         .get()
         .unwrap_or(exchange.received + state.request_timeout);
-    exchange.received + ends.saturating_duration_since(exchange.received) / PART_IN_QUEUE
+    exchange.received + longest_wait(ends.saturating_duration_since(exchange.received))
+}
+
+/// The longest time that a request with so much time waits in a queue.
+fn longest_wait(time: Duration) -> Duration {
+    (time / PART_IN_QUEUE).min(LONGEST_IN_QUEUE)
 }
 
 fn request<'r>(exchange: &'r Exchange, user: &'r UserInfo) -> FlowRequest<'r> {
@@ -178,4 +185,15 @@ pub(crate) fn write(exchange: &Exchange, response: &mut HttpResponse) {
     };
     insert("x-kubernetes-pf-flowschema-uid", Flow::schema_uid(flow));
     insert("x-kubernetes-pf-prioritylevel-uid", Flow::level_uid(flow));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_wait_for_a_quarter_of_their_time_and_for_a_minute_at_most() {
+        let waits = |seconds| longest_wait(Duration::from_secs(seconds)).as_secs();
+        assert_eq!([60, 240, 241, 86_400].map(waits), [15, 60, 60, 60]);
+    }
 }
