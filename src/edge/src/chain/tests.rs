@@ -11,6 +11,7 @@ use actix_web::{
     test::TestRequest,
     web,
 };
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use trireme_actors::{ActorSystem, Clock, ManualClock};
 use trireme_auth::{
@@ -357,12 +358,16 @@ async fn a_timeout_that_is_none_is_refused() {
 
 #[actix_web::test]
 async fn too_many_requests_get_429_but_masters_are_admitted() {
-    let fixture = Fixture::new();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let fixture = metrics::with_local_recorder(&recorder, Fixture::new);
     let _taken = fixture.reading_seat().await;
     let seen = fixture.get("/api/v1/pods", Some("alice")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "1"));
     assert_eq!(seen.body, "Too many requests, please try again later.\n");
     assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.code, 200);
+    let page = recorder.handle().render();
+    let dropped = "apiserver_dropped_requests_total{request_kind=\"readOnly\"} 1";
+    assert!(page.lines().any(|line| line == dropped), "{page}");
     // Long-running requests take no seat, so that watches do not starve all others.
     assert_eq!(fixture.get("/api/v1/pods?watch=1", Some("alice")).await.code, 403);
 }

@@ -144,7 +144,11 @@ async fn in_class(classes: &MaxInFlight, exchange: &Exchange) -> Result<Seat, Fu
     let kind = RequestKind::of_verb(exchange.info.verb.as_str());
     match classes.acquire(kind).await {
         Err(Full) if is_master(exchange) => Ok(classes.exempt(kind).into()),
-        seat => seat.map(Seat::from),
+        Err(Full) => {
+            classes.count_dropped(kind);
+            Err(Full)
+        }
+        Ok(seat) => Ok(seat.into()),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use metrics::Counter;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
@@ -13,12 +12,11 @@ use super::{
 /// Decides about requests that found no seat, and how many seats there are.
 pub(crate) struct ClassLimiter {
     seats: Arc<ClassSeats>,
-    dropped: Counter,
 }
 
 impl ClassLimiter {
-    pub(crate) fn new(seats: Arc<ClassSeats>, dropped: Counter) -> Self {
-        Self { seats, dropped }
+    pub(crate) fn new(seats: Arc<ClassSeats>) -> Self {
+        Self { seats }
     }
 }
 
@@ -29,11 +27,7 @@ impl Actor for ClassLimiter {
 impl Receive<Acquire> for ClassLimiter {
     fn receive(&mut self, _: Acquire, reply: Reply<Option<ClassSeat>>, _: &mut Turn<'_, Self>) {
         // One may have been given back since the asker looked.
-        let seat = self.seats.try_take();
-        if seat.is_none() {
-            self.dropped.increment(1);
-        }
-        reply.send(seat);
+        reply.send(self.seats.try_take());
     }
 }
 

@@ -34,7 +34,7 @@ impl Default for InFlightLimits {
 /// The two classes of requests that are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// get, list and the like.
+    /// get, list and watch.
     ReadOnly,
     /// Everything else.
     Mutating,
@@ -44,7 +44,7 @@ impl RequestKind {
     /// The class of a request with this verb.
     pub fn of_verb(verb: &str) -> Self {
         match verb {
-            "get" | "list" | "watch" | "head" | "options" => Self::ReadOnly,
+            "get" | "list" | "watch" => Self::ReadOnly,
             _ => Self::Mutating,
         }
     }
@@ -68,25 +68,18 @@ struct RequestClass {
 impl RequestClass {
     fn start(system: &ActorSystem, name: &'static str, limit: usize) -> Result<Self, LimiterError> {
         let seats = ClassSeats::new(name, limit);
-        let dropped = counter!("apiserver_dropped_requests_total", "request_kind" => name);
-        let (shared, counted) = (Arc::clone(&seats), dropped.clone());
-        let owned = system.spawn(name, move || ClassLimiter::new(Arc::clone(&shared), counted.clone()))?;
+        let shared = Arc::clone(&seats);
+        let owned = system.spawn(name, move || ClassLimiter::new(Arc::clone(&shared)))?;
         Ok(Self {
             seats,
             actor: owned.for_caller(Caller::Outside)?,
-            dropped,
+            dropped: counter!("apiserver_dropped_requests_total", "request_kind" => name),
         })
     }
 
     async fn ask(&self) -> Result<ClassSeat, Full> {
-        match self.actor.ask(Acquire).await {
-            Ok(seat) => seat.ok_or(Full),
-            // Nobody can decide now: there was no seat, so there is none. The actor has not counted it.
-            Err(_) => {
-                self.dropped.increment(1);
-                Err(Full)
-            }
-        }
+        // If nobody can decide now: there was no seat, so there is none.
+        self.actor.ask(Acquire).await.ok().flatten().ok_or(Full)
     }
 }
 
@@ -117,6 +110,11 @@ impl MaxInFlight {
     /// A seat outside the limit, for those who must always be admitted. It is counted all the same.
     pub fn exempt(&self, kind: RequestKind) -> ClassSeat {
         self.class(kind).seats.exempt()
+    }
+
+    /// Counts a request that found no seat and was not admitted beyond the limit either.
+    pub fn count_dropped(&self, kind: RequestKind) {
+        self.class(kind).dropped.increment(1);
     }
 
     /// Changes how many seats there are. Requests in flight keep theirs.

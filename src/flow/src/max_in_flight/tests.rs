@@ -101,7 +101,7 @@ fn verbs_fall_into_their_class() {
     for verb in ["get", "list", "watch"] {
         assert_eq!(RequestKind::of_verb(verb), RequestKind::ReadOnly);
     }
-    for verb in ["create", "update", "patch", "delete", "deletecollection", "post"] {
+    for verb in ["create", "update", "patch", "delete", "deletecollection", "post", "head", "options"] {
         assert_eq!(RequestKind::of_verb(verb), RequestKind::Mutating);
     }
 }
