@@ -80,9 +80,9 @@ impl Duties<'_> {
             self.core("configmaps")?,
             self.client_cas.clone(),
             self.front_proxies.clone(),
-            clock,
+            clock.clone(),
         );
-        let tracking = TokenTracking::new(self.core("configmaps")?, self.system.clock().clone());
+        let tracking = TokenTracking::new(self.core("configmaps")?, clock.clone());
         Ok(vec![
             self.keep(SingleKeyController(trust)),
             self.keep(SingleKeyController(tracking)),
@@ -98,7 +98,7 @@ impl Duties<'_> {
                 levels.clone(),
                 flow_objects(),
             ))),
-            self.keep(SingleKeyController(FlowStatus::new(schemas, levels))),
+            self.keep(SingleKeyController(FlowStatus::new(schemas, levels, clock))),
             self.keep(SingleKeyController(DefaultServiceRange::new(
                 ranges,
                 blocks.iter().map(ToString::to_string).collect(),

@@ -101,7 +101,16 @@ fn verbs_fall_into_their_class() {
     for verb in ["get", "list", "watch"] {
         assert_eq!(RequestKind::of_verb(verb), RequestKind::ReadOnly);
     }
-    for verb in ["create", "update", "patch", "delete", "deletecollection", "post", "head", "options"] {
+    for verb in [
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+        "post",
+        "head",
+        "options",
+    ] {
         assert_eq!(RequestKind::of_verb(verb), RequestKind::Mutating);
     }
 }
