@@ -8,6 +8,7 @@ mod error;
 mod fairness;
 mod handle;
 mod max_in_flight;
+mod watermark;
 
 pub use error::{Full, LimiterError};
 pub use fairness::{

@@ -38,7 +38,6 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use metrics::{Gauge, gauge};
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, AskError, Clock};
 
@@ -61,6 +60,7 @@ use self::{
 use crate::{
     error::{Full, LimiterError},
     max_in_flight::RequestKind,
+    watermark::{self, Watermark, WatermarkCount},
 };
 
 /// Classifies requests and gives them seats. Cheap to clone; clones share the seats.
@@ -68,8 +68,8 @@ use crate::{
 pub struct PriorityAndFairness {
     table: Arc<ArcSwap<LevelTable>>,
     configs: Arc<watch::Sender<FlowConfig>>,
-    in_flight: Arc<KindGauges>,
-    in_queue: Arc<KindGauges>,
+    in_flight: Arc<KindMarks>,
+    in_queue: Arc<KindMarks>,
     clock: Clock,
 }
 
@@ -140,40 +140,33 @@ pub struct FlowDemand {
 #[must_use]
 pub struct FlowSeat {
     _held: LevelSeat,
-    _in_flight: KindCount,
+    _in_flight: WatermarkCount,
 }
 
-/// The requests that have seats, or wait for them, by class: what dashboards know from servers without priorities.
-struct KindGauges {
-    read_only: Gauge,
-    mutating: Gauge,
+/// The requests that have seats, or wait for them, by class.
+struct KindMarks {
+    read_only: Arc<Watermark>,
+    mutating: Arc<Watermark>,
 }
 
-impl KindGauges {
-    fn new(name: &'static str) -> Self {
-        let of = |kind: &'static str| gauge!(name, "request_kind" => kind);
+impl KindMarks {
+    fn new(metric: &'static str) -> Self {
         Self {
-            read_only: of("readOnly"),
-            mutating: of("mutating"),
+            read_only: Watermark::new(metric, "readOnly"),
+            mutating: Watermark::new(metric, "mutating"),
         }
     }
 
     /// Counts a request until the count is dropped.
-    fn count(&self, kind: RequestKind) -> KindCount {
-        let gauge = match kind {
-            RequestKind::ReadOnly => self.read_only.clone(),
-            RequestKind::Mutating => self.mutating.clone(),
-        };
-        gauge.increment(1.0);
-        KindCount(gauge)
+    fn count(&self, kind: RequestKind) -> WatermarkCount {
+        match kind {
+            RequestKind::ReadOnly => self.read_only.count(),
+            RequestKind::Mutating => self.mutating.count(),
+        }
     }
-}
 
-struct KindCount(Gauge);
-
-impl Drop for KindCount {
-    fn drop(&mut self) {
-        self.0.decrement(1.0);
+    fn both(&self) -> [Arc<Watermark>; 2] {
+        [Arc::clone(&self.read_only), Arc::clone(&self.mutating)]
     }
 }
 
@@ -191,11 +184,15 @@ impl PriorityAndFairness {
         system.tasks().spawn_named("flow-controller", controller.run(receiver));
         let releases = late::release(system.clock().clone(), ended);
         system.tasks().spawn_named("flow-late-releases", releases);
+        let in_flight = KindMarks::new("apiserver_current_inflight_requests");
+        let in_queue = KindMarks::new("apiserver_current_inqueue_requests");
+        let marks = [in_flight.both(), in_queue.both()].concat();
+        watermark::show_every_second(system, "flow-watermarks", marks);
         Ok(Self {
             table,
             configs: Arc::new(sender),
-            in_flight: Arc::new(KindGauges::new("apiserver_current_inflight_requests")),
-            in_queue: Arc::new(KindGauges::new("apiserver_current_inqueue_requests")),
+            in_flight: Arc::new(in_flight),
+            in_queue: Arc::new(in_queue),
             clock: system.clock().clone(),
         })
     }

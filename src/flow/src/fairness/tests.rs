@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use trireme_actors::{
     Clock,
@@ -16,8 +15,8 @@ use trireme_actors::{
 };
 
 use super::{
-    FlowConfig, FlowDump, FlowRequest, FlowSubject, KindGauges, PriorityAndFairness, bootstrap_objects,
-    config::QueueShape, queues::FairQueues,
+    FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects, config::QueueShape,
+    queues::FairQueues,
 };
 use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDetails, RequestKind, WorkEstimate};
 
@@ -364,27 +363,6 @@ fn a_hand_has_different_queues_and_reaches_all() {
         .map(|(queue, _)| queue.index)
         .collect();
     assert_eq!(used.len(), 8);
-}
-
-#[test]
-fn requests_in_queues_are_counted_by_kind_until_they_leave() {
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let shown = |kind: &str| {
-        let series = format!("apiserver_current_inqueue_requests{{request_kind=\"{kind}\"}} ");
-        let page = recorder.handle().render();
-        page.lines()
-            .find_map(|line| line.strip_prefix(&series).map(str::to_owned))
-    };
-    metrics::with_local_recorder(&recorder, || {
-        let gauges = KindGauges::new("apiserver_current_inqueue_requests");
-        let waits = gauges.count(RequestKind::Mutating);
-        assert_eq!(
-            (shown("mutating").as_deref(), shown("readOnly").as_deref()),
-            (Some("1"), Some("0"))
-        );
-        drop(waits);
-        assert_eq!(shown("mutating").as_deref(), Some("0"));
-    });
 }
 
 #[test]

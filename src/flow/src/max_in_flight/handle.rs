@@ -10,7 +10,10 @@ use super::{
     messages::{Acquire, ResizeSeats},
     seats::{ClassSeat, ClassSeats},
 };
-use crate::error::{Full, LimiterError};
+use crate::{
+    error::{Full, LimiterError},
+    watermark,
+};
 
 /// The number of requests that may be in flight; 0 means any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,10 +92,13 @@ impl MaxInFlight {
     /// # Errors
     /// If the actors cannot be started.
     pub fn start(system: &ActorSystem, limits: InFlightLimits) -> Result<Self, LimiterError> {
-        Ok(Self(Arc::new(Classes {
+        let classes = Classes {
             read_only: RequestClass::start(system, "readOnly", limits.read_only)?,
             mutating: RequestClass::start(system, "mutating", limits.mutating)?,
-        })))
+        };
+        let marks = [&classes.read_only, &classes.mutating].map(|class| class.seats.in_flight());
+        watermark::show_every_second(system, "class-watermarks", marks.into());
+        Ok(Self(Arc::new(classes)))
     }
 
     /// Takes a seat: without a turn of the actor if one is free.

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use metrics::{Gauge, gauge};
+use crate::watermark::{Watermark, WatermarkCount};
 
 /// The seats: those there are and those taken. Outlives the actor's instances.
 pub(crate) struct ClassSeats {
     limit: AtomicUsize,
     taken: AtomicUsize,
-    in_flight: Gauge,
+    in_flight: Arc<Watermark>,
 }
 
 impl ClassSeats {
@@ -20,7 +20,7 @@ impl ClassSeats {
         Arc::new(Self {
             limit: AtomicUsize::new(effective(limit)),
             taken: AtomicUsize::new(0),
-            in_flight: gauge!("apiserver_current_inflight_requests", "request_kind" => class),
+            in_flight: Watermark::new("apiserver_current_inflight_requests", class),
         })
     }
 
@@ -39,16 +39,21 @@ impl ClassSeats {
         self.seat(false)
     }
 
+    /// The requests that have seats.
+    pub(crate) fn in_flight(&self) -> Arc<Watermark> {
+        Arc::clone(&self.in_flight)
+    }
+
     /// Changes how many seats there are. Those that are taken stay taken, also beyond a lower limit.
     pub(crate) fn resize(&self, limit: usize) {
         self.limit.store(effective(limit), Ordering::Relaxed);
     }
 
     fn seat(self: &Arc<Self>, is_counted: bool) -> ClassSeat {
-        self.in_flight.increment(1.0);
         ClassSeat {
             seats: Arc::clone(self),
             is_counted,
+            _in_flight: self.in_flight.count(),
         }
     }
 }
@@ -62,6 +67,7 @@ fn effective(limit: usize) -> usize {
 pub struct ClassSeat {
     seats: Arc<ClassSeats>,
     is_counted: bool,
+    _in_flight: WatermarkCount,
 }
 
 impl Drop for ClassSeat {
@@ -69,6 +75,5 @@ impl Drop for ClassSeat {
         if self.is_counted {
             self.seats.taken.fetch_sub(1, Ordering::AcqRel);
         }
-        self.seats.in_flight.decrement(1.0);
     }
 }
