@@ -7,7 +7,7 @@ use std::{
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-use super::work::TrackedRequest;
+use super::{seats::LevelSeats, work::TrackedRequest};
 
 /// Requests that may wait in a level at one time: somewhat fewer than its actor has permits, so that dumps find one.
 pub(crate) const MOST_WAITING: u64 = 8128;
@@ -16,8 +16,9 @@ pub(crate) const MOST_WAITING: u64 = 8128;
 pub(crate) struct LevelCounters {
     level: String,
     pub(crate) waiting: AtomicU64,
+    /// Those that were refused, with those that left before their turn.
     pub(crate) rejected: AtomicU64,
-    pub(crate) timed_out: AtomicU64,
+    /// Those that left before their turn.
     pub(crate) cancelled: AtomicU64,
 }
 
@@ -28,10 +29,8 @@ pub(crate) enum RefusalReason {
     ConcurrencyLimit,
     /// Its queue is full.
     QueueFull,
-    /// Its turn did not come in time.
+    /// Its turn did not come in time, or its client has left.
     TimeOut,
-    /// Its client has left.
-    Cancelled,
 }
 
 impl RefusalReason {
@@ -40,7 +39,6 @@ impl RefusalReason {
             Self::ConcurrencyLimit => "concurrency-limit",
             Self::QueueFull => "queue-full",
             Self::TimeOut => "time-out",
-            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -51,18 +49,15 @@ impl LevelCounters {
             level: level.to_owned(),
             waiting: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
-            timed_out: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn refused(&self, schema: &str, reason: RefusalReason) {
-        let count = match reason {
-            RefusalReason::ConcurrencyLimit | RefusalReason::QueueFull => &self.rejected,
-            RefusalReason::TimeOut => &self.timed_out,
-            RefusalReason::Cancelled => &self.cancelled,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        if reason == RefusalReason::TimeOut {
+            self.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
         counter!(
             "apiserver_flowcontrol_rejected_requests_total",
             "priority_level" => self.level.clone(), "flow_schema" => schema.to_owned(), "reason" => reason.label()
@@ -71,7 +66,7 @@ impl LevelCounters {
     }
 
     /// Begins to count a request that waits, unless as many wait as may.
-    pub(crate) fn wait<'c>(&'c self, request: &'c TrackedRequest) -> Option<WaitCount<'c>> {
+    pub(crate) fn wait<'c>(&'c self, seats: &'c LevelSeats, request: &'c TrackedRequest) -> Option<WaitCount<'c>> {
         let more = |waiting: u64| (waiting < MOST_WAITING).then_some(waiting + 1);
         self.waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
@@ -83,6 +78,7 @@ impl LevelCounters {
             .increment(f64::from(request.work.most_seats()));
         Some(WaitCount {
             counters: self,
+            seats,
             request,
             is_over: false,
         })
@@ -94,6 +90,7 @@ pub(crate) struct RouteMeters {
     dispatched: Counter,
     waited: Histogram,
     waited_in_vain: Histogram,
+    no_accommodation: Counter,
     estimated_seats: Histogram,
     watchers: Histogram,
     queue_length: Histogram,
@@ -123,6 +120,7 @@ impl RouteMeters {
             dispatched: counter!("apiserver_flowcontrol_dispatched_requests_total", &labels),
             waited: waited("true"),
             waited_in_vain: waited("false"),
+            no_accommodation: counter!("apiserver_flowcontrol_request_dispatch_no_accommodation_total", &labels),
             estimated_seats: histogram!("apiserver_flowcontrol_work_estimated_seats", &labels),
             watchers: histogram!("apiserver_flowcontrol_watch_count_samples", &labels),
             queue_length: histogram!("apiserver_flowcontrol_request_queue_length_after_enqueue", &labels),
@@ -150,15 +148,24 @@ impl RouteMeters {
         self.queue_length.record(length as f64);
     }
 
-    /// A request has got its seat after so long.
-    pub(crate) fn dispatched(&self, after: Duration) {
+    /// A request has got its seat.
+    pub(crate) fn dispatched(&self) {
         self.dispatched.increment(1);
-        self.waited.record(after.as_secs_f64());
     }
 
-    /// A request has waited for so long and got no seat.
-    pub(crate) fn gave_up(&self, after: Duration) {
-        self.waited_in_vain.record(after.as_secs_f64());
+    /// A request that is not exempt has got its seat after so long, or has left its queue.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.waited.record(time.as_secs_f64());
+    }
+
+    /// A request has been refused after so long.
+    pub(crate) fn waited_in_vain(&self, time: Duration) {
+        self.waited_in_vain.record(time.as_secs_f64());
+    }
+
+    /// It is the turn of a request that needs more seats than are free.
+    pub(crate) fn not_accommodated(&self) {
+        self.no_accommodation.increment(1);
     }
 
     /// A request with so many seats begins to be worked on.
@@ -180,9 +187,10 @@ impl RouteMeters {
     }
 }
 
-/// A request that waits. Dropped before it is over, its client has left.
+/// A request that waits. Dropped before it is over, its time is, or its client has left.
 pub(crate) struct WaitCount<'c> {
     counters: &'c LevelCounters,
+    seats: &'c LevelSeats,
     request: &'c TrackedRequest,
     is_over: bool,
 }
@@ -203,17 +211,59 @@ impl Drop for WaitCount<'_> {
             .in_queue_seats
             .decrement(f64::from(self.request.work.most_seats()));
         if !self.is_over {
+            // As with kube-apiserver, which counts all as executed that were in a queue.
+            meters.waited(self.seats.time_since(self.request.arrived));
             self.counters
-                .refused(self.request.schema.name(), RefusalReason::Cancelled);
+                .refused(self.request.schema.name(), RefusalReason::TimeOut);
+            // The actor is to forget it.
+            self.seats.freed.notify_one();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use metrics_exporter_prometheus::PrometheusBuilder;
+    use std::sync::Arc;
 
-    use super::RouteMeters;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use trireme_actors::Clock;
+
+    use super::{super::late::LateReleases, *};
+    use crate::{RequestDetails, WorkEstimate};
+
+    #[test]
+    fn those_that_leave_their_queue_are_rejected_for_their_time_and_have_waited() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let counters = LevelCounters::new("workload-low");
+            let (late, _ended) = LateReleases::channel();
+            let seats = LevelSeats::new(Clock::system(), late);
+            let request = TrackedRequest {
+                schema: Arc::default(),
+                meters: Arc::new(RouteMeters::new("", "workload-low")),
+                distinguisher: "".into(),
+                arrived: Clock::system().now(),
+                work: WorkEstimate::of_seats(1),
+                is_watch: false,
+                details: RequestDetails::default(),
+            };
+            let [served, leaves] = [counters.wait(&seats, &request), counters.wait(&seats, &request)];
+            if let Some(served) = served {
+                served.over();
+            }
+            drop(leaves);
+            let counts = [&counters.waiting, &counters.rejected, &counters.cancelled];
+            assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [0, 1, 1]);
+        });
+        let page = recorder.handle().render();
+        let labels = r#"priority_level="workload-low",flow_schema="""#;
+        for series in [
+            format!("apiserver_flowcontrol_rejected_requests_total{{{labels},reason=\"time-out\"}} 1"),
+            format!("apiserver_flowcontrol_request_wait_duration_seconds_count{{{labels},execute=\"true\"}} 1"),
+        ] {
+            assert!(page.lines().any(|line| line == series), "{series}\n{page}");
+        }
+    }
 
     #[test]
     fn a_request_sees_how_long_its_queue_is() {

@@ -61,7 +61,14 @@ impl LevelActor {
         seats.leave(queues.drop_gone_heads(QueuedRequest::is_gone));
         // Before some are let through: what is wanted at one time decides what the level may borrow.
         seats.set_wanted(queues.waiting_seats());
-        while let Some(next) = queues.dispatch(now, seats.limit(), |width| seats.try_take_in_turn(width)) {
+        let may_take = |asked: &QueuedRequest| {
+            let has_taken = seats.try_take_in_turn(asked.request.work.most_seats());
+            if !has_taken && seats.has_free() {
+                asked.request.meters.not_accommodated();
+            }
+            has_taken
+        };
+        while let Some(next) = queues.dispatch(now, seats.limit(), may_take) {
             // An asker that has left meanwhile gives the seats back by dropping them.
             let queue = OriginQueue {
                 index: next.queue,

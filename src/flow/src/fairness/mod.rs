@@ -245,11 +245,12 @@ impl PriorityAndFairness {
             details,
         });
         if level.is_exempt {
-            route.meters.dispatched(Duration::ZERO);
+            route.meters.dispatched();
             return Ok(level.seats.exempt(request));
         }
         if let Some(held) = level.seats.try_take(&request) {
-            route.meters.dispatched(Duration::ZERO);
+            route.meters.dispatched();
+            route.meters.waited(Duration::ZERO);
             return Ok(held);
         }
         let _in_queue = self.in_queue.count(demand.kind);
@@ -267,28 +268,29 @@ impl PriorityAndFairness {
             flow: route.schema.flow_hash(&request.distinguisher),
             request: Arc::clone(&request),
         };
-        let Some(waits) = level.counters.wait(&request) else {
-            level.counters.refused(route.schema.name(), RefusalReason::QueueFull);
-            return Err(Full);
+        let refuse = |reason| {
+            route.meters.waited_in_vain(level.seats.time_since(request.arrived));
+            level.counters.refused(route.schema.name(), reason);
+            Err(Full)
+        };
+        let Some(waits) = level.counters.wait(&level.seats, &request) else {
+            return refuse(RefusalReason::QueueFull);
         };
         let outcome = level.actor.ask_until(message, deadline).await;
-        waits.over();
-        let waited = self.clock.now().saturating_duration_since(request.arrived);
-        let reason = match outcome {
-            Ok(Turned::Seated(held)) => {
-                route.meters.dispatched(waited);
-                return Ok(held);
-            }
-            Err(AskError::Deadline { .. }) => RefusalReason::TimeOut,
-            Ok(Turned::Refused) if !level.seats.has_queues() => RefusalReason::ConcurrencyLimit,
-            // An actor that has no place for another message has queues that are full.
-            Ok(Turned::Refused) | Err(_) => RefusalReason::QueueFull,
-        };
-        if reason == RefusalReason::TimeOut {
-            route.meters.gave_up(waited);
+        if matches!(outcome, Err(AskError::Deadline { .. })) {
+            return Err(Full);
         }
-        level.counters.refused(route.schema.name(), reason);
-        Err(Full)
+        waits.over();
+        match outcome {
+            Ok(Turned::Seated(held)) => {
+                route.meters.dispatched();
+                route.meters.waited(level.seats.time_since(request.arrived));
+                Ok(held)
+            }
+            Ok(Turned::Refused) if !level.seats.has_queues() => refuse(RefusalReason::ConcurrencyLimit),
+            // An actor that has no place for another message has queues that are full.
+            Ok(Turned::Refused) | Err(_) => refuse(RefusalReason::QueueFull),
+        }
     }
 
     /// A table of what the levels are at, as text.

@@ -267,12 +267,12 @@ impl<T> FairQueues<T> {
         &mut self,
         now: Instant,
         limit: u32,
-        may_take: impl FnOnce(u32) -> bool,
+        may_take: impl FnOnce(&T) -> bool,
     ) -> Option<Dispatched<T>> {
         self.advance(now, limit);
         let index = self.next_queue()?;
         let queue = self.queues.get_mut(index)?;
-        if !may_take(queue.waiting.front()?.work.most_seats()) {
+        if !may_take(&queue.waiting.front()?.item) {
             return None;
         }
         let Waiting { work, item, .. } = queue.pop()?;

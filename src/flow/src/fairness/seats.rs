@@ -155,6 +155,11 @@ impl LevelSeats {
         self.shape.load().is_some()
     }
 
+    /// The time that has passed since a moment.
+    pub(crate) fn time_since(&self, moment: Instant) -> Duration {
+        self.clock.now().saturating_duration_since(moment)
+    }
+
     /// Requests that are worked on.
     pub(crate) fn executing(&self) -> u32 {
         self.executing.load(Ordering::Acquire)

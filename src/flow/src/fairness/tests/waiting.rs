@@ -1,5 +1,7 @@
 //! Requests that wait: whose turn it is, and who finds room.
 
+use metrics_exporter_prometheus::PrometheusBuilder;
+
 use super::*;
 
 #[test]
@@ -142,5 +144,37 @@ fn a_full_queue_takes_one_more_while_its_head_waits_for_more_seats() {
         assert!(wide.is_ok());
         drop(wide);
         assert!(narrow.await.is_ok());
+    });
+}
+
+#[test]
+fn exempt_requests_have_not_waited_and_refused_ones_are_not_executed() {
+    run(Topology::trireme(), |kit| async move {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let start = || PriorityAndFairness::start(&kit.system, 1).expect("the actors start");
+        let fairness = metrics::with_local_recorder(&recorder, start);
+        let now = kit.system.clock().now();
+        let masters = groups(&["system:masters"]);
+        let exempt = fairness.classify(&request("admin", &masters, LIST_PODS));
+        let demand = FlowDemand {
+            work: WorkEstimate::of_seats(1),
+            kind: RequestKind::ReadOnly,
+            is_watch: false,
+            deadline: now + Duration::from_secs(15),
+        };
+        let _exempt = fairness.acquire(&exempt, demand, RequestDetails::default()).await;
+        let served = ask(&fairness, "nobody", Duration::from_secs(15), now).await;
+        assert!(served.is_ok());
+        let refused = ask(&fairness, "nobody", Duration::from_secs(15), now).await;
+        assert_eq!(refused.err(), Some(Full));
+        let page = recorder.handle().render();
+        let count = |level: &str, is_executed: bool| {
+            let labels = format!("priority_level=\"{level}\",flow_schema=\"{level}\",execute=\"{is_executed}\"");
+            let series = format!("apiserver_flowcontrol_request_wait_duration_seconds_count{{{labels}}} ");
+            let value = page.lines().find_map(|line| line.strip_prefix(&series));
+            value.unwrap_or("0").to_owned()
+        };
+        assert_eq!([count("exempt", true), count("exempt", false)], ["0", "0"]);
+        assert_eq!([count("catch-all", true), count("catch-all", false)], ["1", "1"]);
     });
 }
