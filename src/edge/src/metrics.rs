@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod bodies;
+mod flow;
 pub(crate) mod watches;
 
 use std::{
@@ -33,10 +34,6 @@ const SIZE: &str = "apiserver_response_sizes";
 const CERTIFICATE_EXPIRATION: &str = "apiserver_client_certificate_expiration_seconds";
 /// Recorded by the webhook for tokens.
 const TOKEN_CACHE_DURATION: &str = "authentication_token_cache_request_duration_seconds";
-const ESTIMATED_SEATS: &str = "apiserver_flowcontrol_work_estimated_seats";
-const WATCH_COUNTS: &str = "apiserver_flowcontrol_watch_count_samples";
-/// The times that requests wait for their seats and keep them.
-const FLOW_SECONDS: &str = "apiserver_flowcontrol_request_";
 
 const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
@@ -64,9 +61,6 @@ const CERTIFICATE_EXPIRATION_BUCKETS: [f64; 14] = [
 ];
 /// Those that Prometheus has by default.
 const TOKEN_CACHE_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-const FLOW_SECONDS_BUCKETS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
-const SEAT_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
-const WATCH_COUNT_BUCKETS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
 
 /// The labels of field validation; the last is that of all other values.
 const FIELD_VALIDATION: [&str; 5] = ["", "Ignore", "Warn", "Strict", "invalid"];
@@ -83,7 +77,7 @@ const DOCUMENTS: [&str; 4] = ["/api", "/apis", "/openapi/v2", "/openapi/v3"];
 /// # Errors
 /// If the exporter does not take them.
 pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildError> {
-    let builder = bodies::configure(watches::configure(access::configure(builder)?)?)?;
+    let builder = flow::configure(bodies::configure(watches::configure(access::configure(builder)?)?)?)?;
     builder
         .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &DURATION_BUCKETS)?
         .set_buckets_for_metric(
@@ -99,10 +93,7 @@ pub fn configure(builder: PrometheusBuilder) -> Result<PrometheusBuilder, BuildE
             Matcher::Full(CERTIFICATE_EXPIRATION.to_owned()),
             &CERTIFICATE_EXPIRATION_BUCKETS,
         )?
-        .set_buckets_for_metric(Matcher::Full(TOKEN_CACHE_DURATION.to_owned()), &TOKEN_CACHE_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Prefix(FLOW_SECONDS.to_owned()), &FLOW_SECONDS_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full(ESTIMATED_SEATS.to_owned()), &SEAT_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full(WATCH_COUNTS.to_owned()), &WATCH_COUNT_BUCKETS)
+        .set_buckets_for_metric(Matcher::Full(TOKEN_CACHE_DURATION.to_owned()), &TOKEN_CACHE_BUCKETS)
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

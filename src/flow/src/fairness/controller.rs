@@ -13,6 +13,7 @@ use super::{
     late::LateReleases,
     level::LevelActor,
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},
+    samples::LevelSamples,
     seats::LevelSeats,
 };
 use crate::error::LimiterError;
@@ -35,6 +36,7 @@ pub(crate) struct FlowLevel {
     pub(crate) seats: Arc<LevelSeats>,
     pub(crate) actor: Handle<LevelActor>,
     pub(crate) counters: Arc<LevelCounters>,
+    pub(crate) samples: Arc<LevelSamples>,
 }
 
 /// A schema and the level that it sends requests to.
@@ -163,6 +165,7 @@ impl FlowController {
             seats,
             actor: owned.for_caller(Caller::Outside)?,
             counters: Arc::new(LevelCounters::new(name)),
+            samples: Arc::new(LevelSamples::new(name)),
         };
         Ok(KeptLevel {
             level: Arc::new(level),
@@ -291,6 +294,7 @@ impl FlowLevel {
             seats: Arc::clone(&self.seats),
             actor: self.actor.clone(),
             counters: Arc::clone(&self.counters),
+            samples: Arc::clone(&self.samples),
         }
     }
 }

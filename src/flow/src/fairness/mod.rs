@@ -27,6 +27,7 @@ mod level;
 mod limits;
 mod messages;
 mod queues;
+mod samples;
 mod seats;
 #[cfg(test)]
 mod tests;
@@ -188,6 +189,7 @@ impl PriorityAndFairness {
         let in_queue = KindMarks::new("apiserver_current_inqueue_requests");
         let marks = [in_flight.both(), in_queue.both()].concat();
         watermark::show_every_second(system, "flow-watermarks", marks);
+        samples::take_regularly(system, Arc::clone(&table), seats);
         Ok(Self {
             table,
             configs: Arc::new(sender),

@@ -136,7 +136,7 @@ impl LevelSeats {
 
     /// Reports whether not all seats are taken.
     pub(crate) fn has_free(&self) -> bool {
-        taken(self.state.load(Ordering::Acquire)) < self.limit()
+        self.in_use() < self.limit()
     }
 
     /// Changes the queues that the level is to have. Its actor takes notice in its next turn.
@@ -186,9 +186,14 @@ impl LevelSeats {
         self.peak.swap(now, Ordering::AcqRel).max(now)
     }
 
+    /// The seats that are taken.
+    pub(crate) fn in_use(&self) -> u32 {
+        taken(self.state.load(Ordering::Acquire))
+    }
+
     /// The seats that are taken and waited for now.
     pub(crate) fn demand(&self) -> u32 {
-        taken(self.state.load(Ordering::Acquire)).saturating_add(self.wanted.load(Ordering::Acquire))
+        self.in_use().saturating_add(self.wanted.load(Ordering::Acquire))
     }
 
     fn saw_demand(&self, seats: u32) {
