@@ -74,6 +74,12 @@ fn condition<'a>(pod: &'a Value, kind: &str, field: &str) -> &'a str {
     found.map_or("", |condition| text(condition, field))
 }
 
+/// Reports whether a condition of this type has this field. Nothing keeps the types of conditions apart.
+fn has_condition(pod: &Value, kind: &str, field: &str, value: &str) -> bool {
+    let mut conditions = part(pod, "status", "conditions").iter();
+    conditions.any(|condition| text(condition, "type") == kind && text(condition, field) == value)
+}
+
 /// The summary of a pod's containers for its columns.
 #[derive(Default)]
 struct Summary {
@@ -97,7 +103,7 @@ impl Summary {
             reason: if reason.is_empty() { phase } else { reason }.to_owned(),
             ..Self::default()
         };
-        if condition(pod, "PodScheduled", "reason") == super::GATED {
+        if has_condition(pod, "PodScheduled", "reason", super::GATED) {
             summary.reason = super::GATED.to_owned();
         }
         let (initializing, of_sidecars) = summary.add_init_containers(pod);
@@ -150,6 +156,7 @@ impl Summary {
 
     fn add_containers(&mut self, pod: &Value) {
         let mut running = false;
+        let mut failure = None;
         for status in part(pod, "status", "containerStatuses").iter().rev() {
             self.count_restarts(status);
             let waiting = text_at(status, "/state/waiting/reason");
@@ -157,14 +164,23 @@ impl Summary {
                 self.reason = waiting.to_owned();
             } else if let Some(ended) = status.pointer("/state/terminated") {
                 self.reason = end_of(ended);
+                if integer_at(ended, "/exitCode").unwrap_or(0) != 0 {
+                    failure = Some(self.reason.clone());
+                }
             } else if is_true_at(status, "/ready") && status.pointer("/state/running").is_some() {
                 running = true;
                 self.ready += 1;
             }
         }
-        if self.reason == "Completed" && running {
-            let is_ready = condition(pod, "Ready", "status") == "True";
-            self.reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
+        if self.reason != "Completed" {
+            return;
+        }
+        if running && has_condition(pod, "Ready", "status", "True") {
+            self.reason = "Running".to_owned();
+        } else if let Some(failure) = failure {
+            self.reason = failure;
+        } else if running {
+            self.reason = "NotReady".to_owned();
         }
     }
 

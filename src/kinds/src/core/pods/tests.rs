@@ -67,6 +67,54 @@ fn columns_sum_containers_up() {
     }
 }
 
+/// The status of a pod whose containers are in these states, of a phase and with these conditions.
+fn status_of(states: &[Value], conditions: Value) -> String {
+    let statuses: Vec<Value> = states
+        .iter()
+        .map(|state| json!({"name": "c", "ready": state.get("running").is_some(), "state": state}))
+        .collect();
+    let status = json!({"phase": "Running", "containerStatuses": statuses, "conditions": conditions});
+    cells(&json!({"spec": {}, "status": status}))[2].clone()
+}
+
+/// `TestPrintPod`
+#[test]
+fn a_failed_container_is_not_hidden_behind_a_completed_one() {
+    let ready = |status: &str| json!({"type": "Ready", "status": status});
+    let ended = |reason: &str, code: i64| json!({"terminated": {"reason": reason, "exitCode": code}});
+    let (completed, failed, running) = (ended("Completed", 0), ended("Error", 1), json!({"running": {}}));
+    let silent = json!({"terminated": {"exitCode": 0}});
+    let killed = json!({"terminated": {"exitCode": 137, "signal": 9}});
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let all = |states: &[&Value]| states.iter().map(|state| (*state).clone()).collect::<Vec<_>>();
+    for (states, conditions, expected) in [
+        (all(&[&completed, &failed]), json!([]), "Error"),
+        (all(&[&failed, &completed]), json!([]), "Error"),
+        (all(&[&completed, &killed, &failed]), json!([]), "Signal:9"),
+        (all(&[&completed, &failed, &running]), json!([]), "Error"),
+        (all(&[&completed, &failed, &running]), json!([ready("False")]), "Error"),
+        (all(&[&completed, &failed, &running]), json!([ready("True")]), "Running"),
+        (all(&[&completed, &running]), json!([]), "NotReady"),
+        (
+            all(&[&completed, &running]),
+            json!([ready("False"), ready("True")]),
+            "Running",
+        ),
+        (all(&[&completed, &waiting]), json!([]), "Completed"),
+        (all(&[&completed]), json!([]), "Completed"),
+        (all(&[&running, &failed, &silent]), json!([]), "Error"),
+        (all(&[&silent, &failed]), json!([]), "ExitCode:0"),
+    ] {
+        assert_eq!(
+            status_of(&states, conditions.clone()),
+            expected,
+            "{states:?} {conditions}"
+        );
+    }
+    let gated = json!([{"type": "PodScheduled"}, {"type": "PodScheduled", "reason": "SchedulingGated"}]);
+    assert_eq!(status_of(&[], gated), "SchedulingGated");
+}
+
 #[test]
 fn classes_follow_resources() {
     let class = |resources: Value| {
