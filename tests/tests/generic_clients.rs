@@ -92,6 +92,27 @@ fn evictions_of_the_older_version_evict(client: &Client) {
     }
 }
 
+/// pkg/registry/core/pod/storage/eviction.go: the options of the deletion are held against the pod before it goes.
+fn evictions_that_cannot_be_are_refused(client: &Client) {
+    make(client, &format!("{NAMESPACE}/pods"), &pod("stays"));
+    for (options, code) in [
+        (json!({ "ignoreStoreReadErrorWithClusterBreakingPotential": true }), 422),
+        (json!({ "preconditions": { "uid": "" } }), 409),
+        (json!({ "preconditions": { "uid": "another" } }), 409),
+        (
+            json!({ "preconditions": { "resourceVersion": "" }, "dryRun": ["All"] }),
+            409,
+        ),
+    ] {
+        let eviction = json!({ "metadata": { "name": "stays" }, "deleteOptions": options });
+        let refused = client.json("POST", &format!("{NAMESPACE}/pods/stays/eviction"), &eviction);
+        let refused = refused.expect("an answer");
+        assert_eq!(refused.code, code, "{options}: {}", refused.text());
+        let kept = client.get(&format!("{NAMESPACE}/pods/stays")).expect("an answer");
+        assert_eq!(kept.code, 200, "{options}");
+    }
+}
+
 /// pkg/registry/core/pod/storage/eviction.go: also a pod that no budget protects says in its status why it goes.
 fn evicted_pods_say_why_they_go(client: &Client) {
     let mut held = pod("held");
@@ -144,6 +165,7 @@ fn check(store: StoreChoice) {
     );
     a_watch_that_begins_with_a_list_has_tables(&client);
     what_has_no_columns_is_never_a_table(&client);
+    evictions_that_cannot_be_are_refused(&client);
     evictions_of_the_older_version_evict(&client);
     evicted_pods_say_why_they_go(&client);
     events_wait_for_no_dependents(&client);

@@ -7,7 +7,7 @@ use trireme_machinery::{
 };
 use trireme_registry::request::{DeleteOptions, Propagation};
 
-use crate::values::{integer_at, items, text_at};
+use crate::values::{integer_at, items};
 
 /// Reads options that are held against their type already.
 ///
@@ -51,7 +51,8 @@ pub(crate) fn read(options: Option<&Value>) -> Result<DeleteOptions, ApiError> {
         };
         return Err(ApiError::invalid(&kind, "", &errors));
     }
-    let precondition = |pointer: &str| Some(text_at(options, pointer).to_owned()).filter(|text| !text.is_empty());
+    // An empty one is one that nothing fulfils.
+    let precondition = |pointer: &str| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     Ok(DeleteOptions {
         grace_period_seconds: integer_at(options, "/gracePeriodSeconds"),
         propagation,
@@ -59,4 +60,27 @@ pub(crate) fn read(options: Option<&Value>) -> Result<DeleteOptions, ApiError> {
         resource_version: precondition("/preconditions/resourceVersion"),
         dry_run: !dry_run.is_empty(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_precondition_is_one() {
+        let preconditions = |given: Value| {
+            let options = read(Some(&json!({ "preconditions": given }))).expect("they are in order");
+            (options.uid, options.resource_version)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(preconditions(json!({ "uid": "" })), (some(""), None));
+        assert_eq!(preconditions(json!({ "resourceVersion": "" })), (None, some("")));
+        assert_eq!(
+            preconditions(json!({ "uid": "u", "resourceVersion": "7" })),
+            (some("u"), some("7"))
+        );
+        assert_eq!(preconditions(json!({})), (None, None));
+    }
 }

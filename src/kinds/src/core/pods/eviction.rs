@@ -5,7 +5,11 @@
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, GroupResource, GroupVersion, Reason, selector::compile_label_selector};
+use trireme_machinery::{
+    ApiError, GroupKind, GroupResource, GroupVersion, Reason,
+    field::{Error, Path},
+    selector::compile_label_selector,
+};
 use trireme_registry::{
     ObjectAccess, RuleChange, RuleStages, WriteContext,
     audit_notes::AuditNotes,
@@ -49,6 +53,7 @@ impl Create for Eviction {
                 "name in URL does not match name in Eviction object",
             ));
         }
+        check_read_error_is_not_ignored(&target.name, body)?;
         delete_options::read(body.get("deleteOptions")).map(drop)
     }
 
@@ -60,6 +65,23 @@ impl Create for Eviction {
             Ok(None)
         })
     }
+}
+
+/// An eviction looks at its pod, so it cannot do without.
+fn check_read_error_is_not_ignored(name: &str, body: &Value) -> Result<(), ApiError> {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let option = body.get("deleteOptions").and_then(|options| options.get(OPTION));
+    if option.and_then(Value::as_bool) != Some(true) {
+        return Ok(());
+    }
+    let path = Path::new("deleteOptions");
+    let detail = "can not be set for pod eviction, try after removing the option";
+    let error = Error::invalid(&path.child(OPTION), &true.into(), detail);
+    let kind = GroupKind {
+        group: "policy".into(),
+        kind: "Eviction".into(),
+    };
+    Err(ApiError::invalid(&kind, name, &vec![error]))
 }
 
 async fn evict(call: &CreateCall, options: DeleteOptions) -> Result<(), ApiError> {
@@ -231,4 +253,37 @@ async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_r
     };
     let change = RuleChange::new(target, stages, rule);
     budgets.change(change.with_dry_run(dry_run)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(body: &Value) -> Option<String> {
+        let target = Target {
+            name: "p".to_owned(),
+            ..Target::default()
+        };
+        Eviction.check(&target, body).err().map(|error| error.message)
+    }
+
+    #[test]
+    fn an_eviction_does_not_ignore_a_pod_that_cannot_be_read() {
+        let ignoring = |ignores: bool, policy: &str| {
+            let options = json!({
+                "ignoreStoreReadErrorWithClusterBreakingPotential": ignores, "propagationPolicy": policy,
+            });
+            json!({ "metadata": { "name": "p" }, "deleteOptions": options })
+        };
+        let refused = "Eviction.policy \"p\" is invalid: deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential: \
+                       Invalid value: true: can not be set for pod eviction, try after removing the option";
+        for policy in ["Background", "Unknown"] {
+            assert_eq!(refusal(&ignoring(true, policy)).as_deref(), Some(refused));
+        }
+        assert_eq!(refusal(&ignoring(false, "Background")), None);
+        let mut elsewhere = ignoring(true, "Background");
+        elsewhere["metadata"]["name"] = "q".into();
+        let name = "name in URL does not match name in Eviction object";
+        assert_eq!(refusal(&elsewhere).as_deref(), Some(name));
+    }
 }
