@@ -232,6 +232,7 @@ impl Builder {
             group_version: None,
             type_name: None,
             columns: None,
+            has_tables: true,
             versions: Some(versions),
         });
         let scale = versions_with("scale").map(|versions| SubresourceDefinition {

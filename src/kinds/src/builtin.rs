@@ -200,6 +200,20 @@ fn verbs(names: &[String]) -> Verbs {
     names.iter().map(verb).collect()
 }
 
+/// The subresources whose storage in kube-apiserver is no `TableConvertor`, those aside that only take a POST or are passed on.
+const WITHOUT_TABLES: [(&str, &str); 10] = [
+    ("apiservices", "status"),
+    ("certificatesigningrequests", "approval"),
+    ("customresourcedefinitions", "status"),
+    ("devicetaintrules", "status"),
+    ("namespaces", "finalize"),
+    ("podgroups", "status"),
+    ("pods", "ephemeralcontainers"),
+    ("pods", "resize"),
+    ("resourceclaims", "status"),
+    ("resourcepoolstatusrequests", "status"),
+];
+
 fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinition {
     let (group, version) = match &part.group_version {
         Some((group, version)) => (group.as_str(), version.as_str()),
@@ -224,6 +238,7 @@ fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinit
         group_version: part.group_version.as_ref().map(|_| GroupVersion::new(group, version)),
         type_name: (part.kind != row.kind).then(|| trireme_schema::type_name(group, version, &part.kind).into()),
         columns: (part.name == "scale").then(|| scale_columns().into()),
+        has_tables: !WITHOUT_TABLES.contains(&(&*row.plural, &*part.name)),
         versions: None,
     }
 }

@@ -28,6 +28,30 @@ fn finalizers_of_these_kinds_need_no_domain() {
 }
 
 #[test]
+fn tables_of_subresources_are_made_where_kube_apiserver_makes_them() {
+    let (_dir, settings) = settings();
+    let all = resources(&settings);
+    let mut without: Vec<String> = Vec::new();
+    for info in &all {
+        let bare = info.subresources.iter().filter(|subresource| !subresource.has_tables);
+        without.extend(bare.map(|subresource| format!("{}/{}", info.resource, subresource.name)));
+    }
+    without.sort();
+    assert_eq!(
+        without,
+        [
+            "apiservices.apiregistration.k8s.io/status",
+            "certificatesigningrequests.certificates.k8s.io/approval",
+            "customresourcedefinitions.apiextensions.k8s.io/status",
+            "namespaces/finalize",
+            "pods/ephemeralcontainers",
+            "pods/resize",
+            "resourceclaims.resource.k8s.io/status",
+        ]
+    );
+}
+
+#[test]
 fn events_are_named_by_the_group_that_was_asked() {
     let (_dir, settings) = settings();
     let all = resources(&settings);

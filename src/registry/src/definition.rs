@@ -221,6 +221,8 @@ pub struct SubresourceDefinition {
     pub type_name: Option<Arc<str>>,
     /// The columns of a Table, where they are not those of the resource.
     pub columns: Option<Arc<[Column]>>,
+    /// True if answers may be Tables, as those of the resource may.
+    pub has_tables: bool,
     /// The versions of the resource that have it; `None` for all.
     pub versions: Option<Arc<[GroupVersion]>>,
 }

@@ -8,6 +8,8 @@ use crate::client::{
     send,
 };
 
+const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps";
+const API_SERVICE_STATUS: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps/status";
 const TABLE: &str = "as=Table;g=meta.k8s.io;v=v1";
 const REFUSAL: &str = "only the following media types are accepted: application/json, application/yaml, \
                        application/vnd.kubernetes.protobuf";
@@ -20,7 +22,8 @@ fn the_first_form_that_there_is_wins() {
     define_widgets(&server);
     let both = format!("{PROTOBUF},application/json");
     let table = format!("{PROTOBUF};{TABLE}");
-    let kubectl = format!("application/json;{TABLE},application/json");
+    let only_table = format!("application/json;{TABLE}");
+    let kubectl = format!("{only_table},application/json");
     let cases = [
         (CONFIGMAPS, both.clone(), 200, PROTOBUF),
         (CONFIGMAPS, format!("application/json;q=0.8,{PROTOBUF}"), 200, PROTOBUF),
@@ -37,6 +40,10 @@ fn the_first_form_that_there_is_wins() {
         (WIDGETS, PROTOBUF.to_owned(), 406, PROTOBUF),
         (WIDGETS, METADATA_LIST.to_owned(), 200, PROTOBUF),
         (WIDGETS, table, 406, "application/json"),
+        // What has no storage that makes Tables has none.
+        (API_SERVICE, only_table.clone(), 200, "application/json"),
+        (API_SERVICE_STATUS, only_table, 406, "application/json"),
+        (API_SERVICE_STATUS, kubectl, 200, "application/json"),
     ];
     for (path, accept, code, expected) in cases {
         let answer = send(&client, "GET", path, &accept, None);

@@ -117,10 +117,11 @@ impl ResourceCall {
         protobuf::is_served(self.route.registry.info(), self.route.version)
     }
 
-    /// The forms of the resource's objects.
+    /// The forms of the resource's objects, or of the answers of the subresource.
     fn offered(&self) -> OfferedForms {
+        let subresource = self.route.registry.info().subresource(self.subresource.name());
         OfferedForms {
-            tables: true,
+            tables: subresource.is_none_or(|subresource| subresource.has_tables),
             protobuf: self.has_protobuf(),
         }
     }

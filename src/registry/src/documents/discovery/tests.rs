@@ -31,6 +31,7 @@ fn custom() -> ResourceDefinition {
         group_version: None,
         type_name: None,
         columns: None,
+        has_tables: true,
         versions: None,
     };
     ResourceDefinition {

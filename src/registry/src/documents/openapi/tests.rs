@@ -42,6 +42,7 @@ fn subresource(name: &str, kind: &str) -> SubresourceDefinition {
         group_version: None,
         type_name: None,
         columns: None,
+        has_tables: true,
         versions: None,
     }
 }
