@@ -24,6 +24,8 @@ pub struct Socket {
 pub enum Received {
     /// A text frame with a watch event.
     Event(Value),
+    /// Any other text frame.
+    Text(String),
     /// A binary frame.
     Bytes(Vec<u8>),
     /// The answer to a ping.
@@ -61,7 +63,10 @@ impl Socket {
     pub fn receive(&mut self) -> Received {
         loop {
             return match self.inner.read().expect("the server goes on") {
-                Message::Text(text) => Received::Event(serde_json::from_str(&text).expect("an event is JSON")),
+                Message::Text(text) => match serde_json::from_str(&text) {
+                    Ok(event) => Received::Event(event),
+                    Err(_) => Received::Text(text.to_string()),
+                },
                 Message::Binary(bytes) => Received::Bytes(bytes.to_vec()),
                 Message::Pong(bytes) => Received::Pong(bytes.to_vec()),
                 Message::Close(frame) => Received::Closed(frame.map(|frame| CloseCode::into(frame.code))),

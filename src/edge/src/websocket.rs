@@ -7,7 +7,7 @@ use actix_web::{
     http::header::{self, HeaderValue},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use trireme_http::websocket::{Handshake, Refused, is_offered, protocols};
+use trireme_http::websocket::{Handshake, Refused, Subprotocols, is_offered, protocols};
 use trireme_machinery::{ApiError, Reason};
 
 use crate::status::{self, ErrorStyle};
@@ -75,14 +75,14 @@ fn is_token(protocol: &str) -> bool {
 ///
 /// # Errors
 /// If it does and cannot have it.
-pub(crate) fn handshake(request: &HttpRequest) -> Result<Option<Handshake>, Refused> {
-    Handshake::of(request, is_token)
+pub(crate) fn handshake(request: &HttpRequest, subprotocols: Subprotocols) -> Result<Option<Handshake>, Refused> {
+    Handshake::of(request, subprotocols, is_token)
 }
 
 /// The answer to a request for a WebSocket that is refused.
 pub(crate) fn refusal(refused: Refused, style: ErrorStyle) -> HttpResponse {
     let reason = match refused {
-        Refused::Origin => Reason::Forbidden,
+        Refused::Origin | Refused::Unsupported => Reason::Forbidden,
         Refused::Version | Refused::Key | Refused::Protocols => Reason::BadRequest,
     };
     let mut response = status::response(&ApiError::new(reason, refused.to_string()), style);
@@ -145,6 +145,8 @@ mod tests {
         let response = refusal(Refused::Version, ErrorStyle::default());
         let version = response.headers().get(header::SEC_WEBSOCKET_VERSION);
         assert_eq!((response.status().as_u16(), version.is_some()), (400, true));
-        assert_eq!(refusal(Refused::Origin, ErrorStyle::default()).status().as_u16(), 403);
+        for refused in [Refused::Origin, Refused::Unsupported] {
+            assert_eq!(refusal(refused, ErrorStyle::default()).status().as_u16(), 403);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A script is a list of entries, tried in order; the first that fits a request answers it. Of an entry: `path` (a trailing `*`
 //! fits any rest), `method`, `match` (values of headers), `times` (answers so many requests); `status`, `headers`, `body` (JSON)
-//! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow), `close` (no answer); `record: false`
+//! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow; with `cut` it breaks off then), `close` (no answer); `record: false`
 //! (not remembered), `show` (headers to remember), `delay` (seconds before the answer), `keep` (the connection stays open for
 //! further requests, which could outlive a scenario, so it closes otherwise); `review` (the response of a review, whose
 //! `patch` is a list) and `convert` (rules by version, see `reviews`). In texts `${path}` and `${query}` are those of the request,
@@ -292,6 +292,10 @@ impl State {
                 }
                 // Part of the script: the watch stays open for a while.
                 thread::sleep(Duration::from_secs_f64(entry["hold"].as_f64().unwrap_or_default()));
+                if entry["cut"] == true {
+                    stream.get_mut().flush()?;
+                    return Ok(false);
+                }
                 stream.get_mut().write_all(b"0\r\n\r\n")?;
             }
         }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, future, stream};
 use trireme_http::{
     server::ConnectionEnding,
-    websocket::{self, MessageFormat},
+    websocket::{self, MessageFormat, Subprotocols},
 };
 use trireme_machinery::{ApiError, Reason, protobuf::framing::FRAME_LENGTH_BYTES};
 use trireme_registry::{
@@ -53,7 +53,7 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
         initial_events_end: options.initial_events_end,
         timeout: options.timeout.unwrap_or_else(|| some_time(call.api.min_watch)),
     };
-    let handshake = match tokens::handshake(&call.http) {
+    let handshake = match tokens::handshake(&call.http, Subprotocols::Any) {
         Ok(handshake) => handshake,
         Err(refused) => return Ok(tokens::refusal(refused, call.exchange.error_style())),
     };
@@ -93,8 +93,9 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
     Ok(match handshake {
         Some(handshake) => handshake.switch(move |connection| {
             // A message has a length of its own.
-            let events = events.map(move |events| events.iter().map(|event| event.slice(prefix..)).collect());
-            websocket::serve(connection, format, events, ending)
+            let sliced = move |events: Vec<Bytes>| events.iter().map(|event| event.slice(prefix..)).collect();
+            let events = events.map(sliced).map(Ok::<_, Infallible>);
+            websocket::serve(connection, format, events, ending.watches().clone())
         }),
         None => HttpResponse::Ok()
             .insert_header((header::CONTENT_TYPE, media_type))

@@ -35,7 +35,7 @@ use crate::{
         AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle, TlsChoice,
         TrustedCas, Upgrade, start, tls_from_pem,
     },
-    websocket::{self, Handshake},
+    websocket::{self, Handshake, Subprotocols},
 };
 
 /// A certificate authority.
@@ -209,6 +209,7 @@ async fn build(
         )
         .route("/unavailable", web::get().to(HttpResponse::ServiceUnavailable))
         .route("/endless-socket", web::get().to(endless_socket))
+        .route("/broken-socket", web::get().to(broken_socket))
         .route(
             "/echo",
             web::post().to(|payload: web::Payload| async { HttpResponse::Ok().streaming(payload) }),
@@ -279,9 +280,9 @@ async fn socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResponse {
             () = gate.pass() => {}
             () = ended.cancelled() => {}
         }
-        Vec::new()
+        Ok(Vec::new())
     };
-    let first = vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")];
+    let first = Ok(vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")]);
     let messages = stream::iter([first]).chain(stream::once(last));
     switch(&request, messages)
 }
@@ -291,9 +292,18 @@ async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResp
     let message = Bytes::from(vec![b'x'; 64 * 1024]);
     let messages = stream::repeat_with(move || {
         let _held = &arrival;
-        vec![message.clone()]
+        Ok(vec![message.clone()])
     });
     switch(&request, messages)
+}
+
+/// Sends a message, after which no more can be had.
+async fn broken_socket(request: HttpRequest) -> HttpResponse {
+    let messages = [
+        Ok(vec![Bytes::from_static(b"one")]),
+        Err(io::ErrorKind::UnexpectedEof.into()),
+    ];
+    switch(&request, stream::iter(messages))
 }
 
 fn ending(request: &HttpRequest) -> ConnectionEnding {
@@ -301,10 +311,10 @@ fn ending(request: &HttpRequest) -> ConnectionEnding {
     peer.expect("every request has a peer").ending.clone()
 }
 
-fn switch(request: &HttpRequest, messages: impl Stream<Item = Vec<Bytes>> + 'static) -> HttpResponse {
-    let handshake = Handshake::of(request, |_| false).ok().flatten();
-    let ending = ending(request);
-    let serve = |connection| websocket::serve(connection, websocket::MessageFormat::Text, messages, ending);
+fn switch(request: &HttpRequest, messages: impl Stream<Item = io::Result<Vec<Bytes>>> + 'static) -> HttpResponse {
+    let handshake = Handshake::of(request, Subprotocols::Any, |_| false).ok().flatten();
+    let ended = ending(request).watches().clone();
+    let serve = |connection| websocket::serve(connection, websocket::MessageFormat::Text, messages, ended);
     handshake.expect("a WebSocket is asked for").switch(serve)
 }
 

@@ -49,6 +49,14 @@ async fn texts_come_as_messages_and_the_end_as_a_close_frame() {
 }
 
 #[tokio::test]
+async fn a_source_that_breaks_off_is_no_normal_end() {
+    let server = Server::start().await;
+    let mut socket = open(&server, "/broken-socket").await;
+    assert_eq!(next(&mut socket).await, Message::text("one"));
+    assert_eq!(close_code(&mut socket).await, Some(CloseCode::Error));
+}
+
+#[tokio::test]
 async fn pings_are_answered_and_what_else_a_client_says_is_dropped() {
     let server = Server::start().await;
     let mut socket = open(&server, "/socket").await;

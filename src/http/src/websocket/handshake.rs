@@ -19,6 +19,30 @@ const VERSIONS: [&str; 2] = ["13", "8"];
 /// The version that clients are answered that offer another one.
 const PREFERRED_VERSION: &str = "13";
 
+/// The subprotocols that a handler speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subprotocols {
+    /// One at most is offered, and taken whatever its name.
+    Any,
+    /// The first offered one of these is taken. None need be offered.
+    Known(&'static [&'static str]),
+}
+
+impl Subprotocols {
+    fn choose<'p>(self, mut offered: impl Iterator<Item = &'p str>) -> Result<Option<&'p str>, Refused> {
+        let Some(first) = offered.next() else { return Ok(None) };
+        match self {
+            Self::Any if offered.next().is_some() => Err(Refused::Protocols),
+            Self::Any => Ok(Some(first)),
+            Self::Known(known) => {
+                let mut all = std::iter::once(first).chain(offered);
+                let chosen = all.find(|protocol| known.contains(protocol));
+                chosen.map(Some).ok_or(Refused::Unsupported)
+            }
+        }
+    }
+}
+
 /// A request for a WebSocket that can be answered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handshake {
@@ -38,6 +62,9 @@ pub enum Refused {
     /// kube-apiserver does not choose either.
     #[error("cannot upgrade to a WebSocket: at most one subprotocol may be offered in Sec-WebSocket-Protocol")]
     Protocols,
+    /// None of the subprotocols is spoken here.
+    #[error("cannot upgrade to a WebSocket: no subprotocol in Sec-WebSocket-Protocol is supported")]
+    Unsupported,
     /// `Origin` is sent, and names no origin.
     #[error("cannot upgrade to a WebSocket: Origin must be a URL")]
     Origin,
@@ -49,7 +76,11 @@ impl Handshake {
     ///
     /// # Errors
     /// If it does and cannot have it.
-    pub fn of(request: &HttpRequest, is_hidden: impl Fn(&str) -> bool) -> Result<Option<Self>, Refused> {
+    pub fn of(
+        request: &HttpRequest,
+        subprotocols: Subprotocols,
+        is_hidden: impl Fn(&str) -> bool,
+    ) -> Result<Option<Self>, Refused> {
         let headers = request.headers();
         if request.version() != Version::HTTP_11 || !offer::is_offered(headers) {
             return Ok(None);
@@ -65,15 +96,17 @@ impl Handshake {
         if headers.contains_key(header::ORIGIN) && !is_url(text(header::ORIGIN)) {
             return Err(Refused::Origin);
         }
-        let mut protocols = offer::protocols(headers).filter(|protocol| !is_hidden(protocol));
-        let protocol = protocols.next().map(str::to_owned);
-        if protocols.next().is_some() {
-            return Err(Refused::Protocols);
-        }
+        let offered = offer::protocols(headers).filter(|protocol| !is_hidden(protocol));
+        let protocol = subprotocols.choose(offered)?;
         Ok(Some(Self {
             accept: derive_accept_key(key.as_bytes()),
-            protocol,
+            protocol: protocol.map(str::to_owned),
         }))
+    }
+
+    /// The subprotocol that is taken.
+    pub fn protocol(&self) -> Option<&str> {
+        self.protocol.as_deref()
     }
 
     /// The answer after which `serve` has the connection. Its future comes to the bytes that were sent.
@@ -127,16 +160,19 @@ mod tests {
             .to_http_request()
     }
 
-    fn protocol_of(offered: &str) -> Result<Option<String>, Refused> {
-        let handshake = Handshake::of(&request(&[("Sec-WebSocket-Protocol", offered)]), |protocol| {
-            protocol == "hidden"
-        });
+    fn protocol_of(offered: &str, subprotocols: Subprotocols) -> Result<Option<String>, Refused> {
+        let request = request(&[("Sec-WebSocket-Protocol", offered)]);
+        let handshake = Handshake::of(&request, subprotocols, |protocol| protocol == "hidden");
         handshake.map(|handshake| handshake.and_then(|handshake| handshake.protocol))
+    }
+
+    fn handshake_of(request: &HttpRequest) -> Result<Option<Handshake>, Refused> {
+        Handshake::of(request, Subprotocols::Any, |_| false)
     }
 
     #[test]
     fn the_key_is_answered_as_the_standard_says() {
-        let handshake = Handshake::of(&request(&[]), |_| false).ok().flatten();
+        let handshake = handshake_of(&request(&[])).ok().flatten();
         let accept = handshake.map(|handshake| handshake.accept);
         // The example of RFC 6455, section 1.3.
         assert_eq!(accept.as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
@@ -144,6 +180,7 @@ mod tests {
 
     #[test]
     fn one_subprotocol_is_taken_and_more_are_refused() {
+        let protocol_of = |offered| protocol_of(offered, Subprotocols::Any);
         assert_eq!(protocol_of("v1.k8s.io"), Ok(Some("v1.k8s.io".to_owned())));
         assert_eq!(protocol_of("hidden, mine"), Ok(Some("mine".to_owned())));
         assert_eq!(protocol_of("hidden"), Ok(None));
@@ -152,8 +189,19 @@ mod tests {
     }
 
     #[test]
+    fn of_several_subprotocols_the_first_known_one_is_taken() {
+        let protocol_of = |offered| protocol_of(offered, Subprotocols::Known(&["a", "b"]));
+        let taken = |protocol: &str| Ok(Some(protocol.to_owned()));
+        assert_eq!(protocol_of("a"), taken("a"));
+        assert_eq!(protocol_of("other, hidden, b, a"), taken("b"));
+        assert_eq!(protocol_of(""), Ok(None));
+        assert_eq!(protocol_of("hidden"), Ok(None));
+        assert_eq!(protocol_of("other"), Err(Refused::Unsupported));
+    }
+
+    #[test]
     fn what_cannot_be_upgraded_is_refused_with_its_reason() {
-        let refusal = |name, value| Handshake::of(&request(&[(name, value)]), |_| false).err();
+        let refusal = |name, value| handshake_of(&request(&[(name, value)])).err();
         assert_eq!(refusal("Sec-WebSocket-Version", "12"), Some(Refused::Version));
         assert_eq!(refusal("Sec-WebSocket-Key", ""), Some(Refused::Key));
         assert_eq!(refusal("Origin", "null"), Some(Refused::Origin));
@@ -174,8 +222,8 @@ mod tests {
     #[test]
     fn other_requests_are_none_of_its_business() {
         let plain = TestRequest::get().to_http_request();
-        assert_eq!(Handshake::of(&plain, |_| false), Ok(None));
+        assert_eq!(handshake_of(&plain), Ok(None));
         let other = request(&[("Upgrade", "h2c")]);
-        assert_eq!(Handshake::of(&other, |_| false), Ok(None));
+        assert_eq!(handshake_of(&other), Ok(None));
     }
 }

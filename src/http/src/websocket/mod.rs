@@ -5,13 +5,13 @@
 //! ```
 //!
 //! Called by handlers whose answer is a stream.
-//! Promise: a client that closes, breaks the protocol, takes nothing or stays silent ends the stream; a stream that ends
-//! and a server that stops say so with a close frame. HTTP/1.1 only, as kube-apiserver.
+//! Promise: a client that closes, breaks the protocol, takes nothing or stays silent ends the stream; a stream that ends or
+//! breaks off and a server that stops say so with a close frame each of their own. HTTP/1.1 only, as kube-apiserver.
 
 mod handshake;
 mod offer;
 mod socket;
 
-pub use handshake::{Handshake, Refused};
+pub use handshake::{Handshake, Refused, Subprotocols};
 pub use offer::{is_offered, protocols};
 pub use socket::{MessageFormat, serve};

@@ -1,9 +1,9 @@
 //! Messages from the server over a connection that has become a WebSocket.
 
-use std::{pin::pin, time::Duration};
+use std::{fmt::Display, pin::pin, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{SinkExt, Stream, StreamExt};
+use futures_util::{SinkExt, Stream, StreamExt, TryStreamExt};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     time::{Instant, sleep, timeout},
@@ -18,8 +18,9 @@ use tokio_tungstenite::{
         },
     },
 };
+use tokio_util::sync::CancellationToken;
 
-use crate::server::{ConnectionEnding, Upgraded};
+use crate::server::Upgraded;
 
 /// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
 const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
@@ -36,13 +37,13 @@ pub enum MessageFormat {
     Binary,
 }
 
-/// Sends each part of the batches as a message, each batch in one go, until there are no more or the client goes. Comes to
-/// the bytes of the messages.
-pub async fn serve(
+/// Sends each part of the batches as a message, each batch in one go, until there are no more, their source fails or the client
+/// goes. Comes to the bytes of the messages. `ended` is the signal upon which the batches end early: the client is told so.
+pub async fn serve<E: Display>(
     upgraded: Upgraded,
     format: MessageFormat,
-    batches: impl Stream<Item = Vec<Bytes>>,
-    ending: ConnectionEnding,
+    batches: impl Stream<Item = Result<Vec<Bytes>, E>>,
+    ended: CancellationToken,
 ) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -52,10 +53,11 @@ pub async fn serve(
     let read_ahead = upgraded.read_ahead.to_vec();
     let mut socket = WebSocketStream::from_partially_read(upgraded.io, read_ahead, Role::Server, Some(config)).await;
     let mut bytes = 0;
-    let batches = batches.map(|batch| batch.into_iter().map(|part| message(format, part)).collect());
+    let batches = batches.map_ok(|batch| batch.into_iter().map(|part| message(format, part)).collect());
     match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
-        Ok(SocketEnd::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
+        Ok(SocketEnd::Finished) if ended.is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
         Ok(SocketEnd::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
+        Ok(SocketEnd::Failed) => say_goodbye(&mut socket, CloseCode::Error).await,
         Ok(SocketEnd::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
         Ok(SocketEnd::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),
         Err(Error::Capacity(_)) => say_goodbye(&mut socket, CloseCode::Size).await,
@@ -70,6 +72,8 @@ pub async fn serve(
 enum SocketEnd {
     /// There are no more batches.
     Finished,
+    /// There would have been more batches: their source broke off.
+    Failed,
     /// The client has closed it, and its close frame is answered.
     Closed,
     /// The client does not answer pings.
@@ -85,9 +89,9 @@ fn message(format: MessageFormat, part: Bytes) -> Result<Message, Error> {
     }
 }
 
-async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
+async fn exchange<T: AsyncRead + AsyncWrite + Unpin, E: Display>(
     socket: &mut WebSocketStream<T>,
-    batches: impl Stream<Item = Vec<Result<Message, Error>>>,
+    batches: impl Stream<Item = Result<Vec<Result<Message, Error>>, E>>,
     (ping_interval, patience): (Duration, Duration),
     bytes: &mut u64,
 ) -> Result<SocketEnd, Error> {
@@ -114,16 +118,31 @@ async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
                 timer.as_mut().reset(Instant::now() + patience);
             }
             batch = batches.next() => {
-                let Some(batch) = batch else { return Ok(SocketEnd::Finished) };
-                for message in batch {
-                    let message = message?;
-                    *bytes += u64::try_from(message.len()).unwrap_or(0);
-                    socket.feed(message).await?;
-                }
-                socket.flush().await?;
+                let messages = match batch {
+                    Some(Ok(messages)) => messages,
+                    Some(Err(error)) => {
+                        tracing::debug!(%error, "the source of a WebSocket's messages broke off");
+                        return Ok(SocketEnd::Failed);
+                    }
+                    None => return Ok(SocketEnd::Finished),
+                };
+                send(socket, messages, bytes).await?;
             }
         }
     }
+}
+
+async fn send<T: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<T>,
+    messages: Vec<Result<Message, Error>>,
+    bytes: &mut u64,
+) -> Result<(), Error> {
+    for message in messages {
+        let message = message?;
+        *bytes += u64::try_from(message.len()).unwrap_or(0);
+        socket.feed(message).await?;
+    }
+    socket.flush().await
 }
 
 /// Sends a close frame, waits for the client's and ends the connection.

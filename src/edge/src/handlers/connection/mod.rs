@@ -2,6 +2,7 @@
 
 mod location;
 mod proxy;
+mod socket;
 mod stream;
 mod text;
 

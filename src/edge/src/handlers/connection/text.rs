@@ -1,12 +1,12 @@
-//! A text of a backend as the answer: the log of a container (`apiserver/pkg/registry/generic/rest/streamer.go`).
+//! A text of a backend as the answer: the log of a container (`apiserver/pkg/registry/generic/rest/streamer.go`), also over a
+//! WebSocket once the backend has begun to answer.
 
-use actix_web::HttpResponse;
 use bytes::Bytes;
 use trireme_http::client::{HeaderMap, HeaderValue, IncomingBody, Method, OutboundBody, Request, Response, header};
 use trireme_machinery::{ApiError, ErrorDetails, WebhookStatus, webhook_answer};
 
-use super::ResourceCall;
-use crate::{backends::FoundBackend, metrics, passing, respond::HandlerResult};
+use super::{ResourceCall, socket};
+use crate::{backends::FoundBackend, metrics, passing, respond::HandlerResult, websocket};
 
 /// The most of an error's text that is read.
 const MAX_ERROR_BYTES: usize = 50_000;
@@ -35,8 +35,11 @@ pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &
     let text = HeaderValue::from_static("text/plain");
     *response.headers_mut() = HeaderMap::from_iter([(header::CONTENT_TYPE, text)]);
     *response.status_mut() = trireme_http::client::StatusCode::OK;
-    let answer: HttpResponse = passing::answer(&call.exchange, response, None);
-    Ok(answer)
+    Ok(match websocket::handshake(&call.http, socket::SUBPROTOCOLS) {
+        Ok(Some(handshake)) => socket::switch(&call.exchange, handshake, response.into_body()),
+        Ok(None) => passing::answer(&call.exchange, response, None),
+        Err(refused) => websocket::refusal(refused, call.exchange.error_style()),
+    })
 }
 
 /// An answer of the backend that is no success, as an error of this server.
