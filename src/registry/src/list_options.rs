@@ -110,7 +110,7 @@ impl ListQuery<'_> {
     }
 
     /// The options of a watch, for the version at this index. Without the feature WatchList no watch asks for the state, though
-    /// it may begin with it.
+    /// it may begin with it. One whose path alone says that it is a watch has the options of a list, and follows their rules.
     pub fn watch(
         &self,
         features: Features,
@@ -118,8 +118,13 @@ impl ListQuery<'_> {
         version: usize,
     ) -> Result<WatchOptions, ApiError> {
         let decoded = self.decode()?;
-        let may_ask = features.has(Feature::WatchList);
-        check(self.validate_watch(may_ask))?;
+        let has_watch_options = self.is_watch();
+        let may_ask = features.has(Feature::WatchList) && has_watch_options;
+        check(if has_watch_options {
+            self.validate_watch(may_ask)
+        } else {
+            self.validate_list()
+        })?;
         let selection = decoded.selection(info, version)?;
         let text = self.resource_version.unwrap_or_default();
         let revision = parse_revision(text).map_err(ApiError::bad_request)?;

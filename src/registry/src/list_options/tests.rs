@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use trireme_machinery::{ApiError, Feature, Features, Reason};
 
-use super::{ListQuery, get_freshness};
+use super::{ListQuery, WatchOptions, get_freshness};
 use crate::{
     fixtures::{configmaps, pods},
     request::{Freshness, WatchStart},
@@ -36,11 +36,20 @@ fn list(text: &'static str) -> Result<(Freshness, usize), ApiError> {
         .map(|(_, options)| (options.freshness, options.limit))
 }
 
+fn watch_with(features: Features, text: &'static str) -> Result<WatchOptions, ApiError> {
+    let query = ListQuery {
+        watch: Some("1"),
+        ..query(text)
+    };
+    query.watch(features, &configmaps(), 0)
+}
+
+fn watch(text: &'static str) -> WatchOptions {
+    watch_with(Features::default(), text).expect("the options are sound")
+}
+
 fn start(text: &'static str) -> WatchStart {
-    query(text)
-        .watch(Features::default(), &configmaps(), 0)
-        .expect("the options are sound")
-        .start
+    watch(text).start
 }
 
 fn invalid(error: ApiError) -> String {
@@ -126,13 +135,12 @@ fn lists_that_the_reference_calls_invalid() {
 #[test]
 fn without_watch_list_no_watch_asks_for_the_state() {
     let off = Features::without(&[Feature::WatchList]);
-    let watch = |text| query(text).watch(off, &configmaps(), 0);
-    let refused = watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").expect_err("it asks");
+    let refused = watch_with(off, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan").expect_err("it asks");
     assert_eq!(
         invalid(refused),
         "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
     );
-    let options = watch("").expect("it is sound");
+    let options = watch_with(off, "").expect("it is sound");
     assert!(
         matches!(options.start, WatchStart::State(_)),
         "it begins with the state all the same"
@@ -158,7 +166,7 @@ fn watches_that_the_reference_calls_invalid() {
         ("resourceVersionMatch=NotOlderThan&resourceVersion=1", forbidden),
     ];
     for (text, expected) in cases {
-        let result = query(text).watch(Features::default(), &configmaps(), 0).map(|_| ());
+        let result = watch_with(Features::default(), text).map(|_| ());
         assert_eq!(result.map_err(invalid), Err(expected.to_owned()), "{text}");
     }
 }
@@ -248,14 +256,27 @@ fn booleans_and_times_as_go_reads_them() {
     ] {
         assert_eq!(query(text).is_watch(), expected, "{text}");
     }
-    let watch = |text| {
-        query(text)
-            .watch(Features::default(), &configmaps(), 0)
-            .expect("the options are sound")
-    };
     let bookmarks = watch("allowWatchBookmarks=maybe&timeoutSeconds=9");
     assert!(bookmarks.bookmarks && bookmarks.initial_events_end);
     assert_eq!(bookmarks.timeout, Some(Duration::from_secs(9)));
     assert_eq!(watch("timeoutSeconds=0").timeout, None);
     assert!(!watch("resourceVersion=5").initial_events_end);
+}
+
+#[test]
+fn what_only_its_path_makes_a_watch_has_the_options_of_a_list() {
+    let by_path = |text| query(text).watch(Features::default(), &configmaps(), 0);
+    let refused = by_path("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1");
+    assert_eq!(
+        refused.map(|_| ()).map_err(invalid),
+        Err("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list".to_owned())
+    );
+    let options = by_path("resourceVersion=5&resourceVersionMatch=NotOlderThan").expect("a list may say so");
+    assert_eq!(options.start, WatchStart::After(5));
+    let options = by_path("allowWatchBookmarks=true").expect("it is sound");
+    assert_eq!(options.start, WatchStart::State(Freshness::Latest));
+    assert!(
+        options.bookmarks && !options.initial_events_end,
+        "the end of the state is marked only where it was asked for"
+    );
 }
