@@ -22,6 +22,8 @@ use crate::{
     request::{Freshness, ListOptions, Selection, WatchStart},
 };
 
+const NANOS_A_SECOND: i64 = 1_000_000_000;
+
 /// The query parameters of lists and watches.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListQuery<'a> {
@@ -144,7 +146,7 @@ impl ListQuery<'_> {
             start,
             bookmarks: truth(self.allow_watch_bookmarks).unwrap_or(false),
             initial_events_end: may_ask && matches!(start, WatchStart::State(_)),
-            timeout: decoded.timeout_seconds.filter(|seconds| *seconds != 0).map(seconds),
+            timeout: decoded.timeout_seconds.and_then(watch_time),
         })
     }
 
@@ -322,8 +324,13 @@ fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
     Ok(Some(Revision::try_from(number).unwrap_or(Revision::MAX)))
 }
 
-fn seconds(seconds: i64) -> Duration {
-    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+/// The time that `timeoutSeconds` gives a watch: none for 0. As in Go the nanoseconds wrap around, and a watch of less than no time
+/// ends at once.
+fn watch_time(seconds: i64) -> Option<Duration> {
+    match seconds.wrapping_mul(NANOS_A_SECOND) {
+        0 => None,
+        nanos => Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or_default())),
+    }
 }
 
 #[cfg(test)]

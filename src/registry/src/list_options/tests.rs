@@ -264,6 +264,20 @@ fn booleans_and_times_as_go_reads_them() {
 }
 
 #[test]
+fn the_time_of_a_watch_wraps_around_as_nanoseconds_of_go_do() {
+    for (text, expected) in [
+        ("timeoutSeconds=-5", Some(Duration::ZERO)),
+        ("timeoutSeconds=9223372036854775807", Some(Duration::ZERO)),
+        ("timeoutSeconds=9223372037", Some(Duration::ZERO)),
+        ("timeoutSeconds=9223372036", Some(Duration::from_secs(9_223_372_036))),
+        // Two to the power of 55: nothing is left of it.
+        ("timeoutSeconds=36028797018963968", None),
+    ] {
+        assert_eq!(watch(text).timeout, expected, "{text}");
+    }
+}
+
+#[test]
 fn what_only_its_path_makes_a_watch_has_the_options_of_a_list() {
     let by_path = |text| query(text).watch(Features::default(), &configmaps(), 0);
     let refused = by_path("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1");
