@@ -235,28 +235,32 @@ fn container<'p>(pod: &'p Value, container: &'p str) -> Result<&'p str, ApiError
             .map(|one| text(one, "name"))
             .collect::<Vec<_>>()
     };
-    let (containers, init) = (names("containers"), names("initContainers"));
+    let containers = names("containers");
+    let all = || {
+        [
+            names("initContainers"),
+            containers.clone(),
+            names("ephemeralContainers"),
+        ]
+        .concat()
+    };
     let pod = text_at(pod, "/metadata/name");
     if !container.is_empty() {
-        let known = [containers, init, names("ephemeralContainers")].concat();
-        if known.contains(&container) {
+        if all().contains(&container) {
             return Ok(container);
         }
         let text = format!("container {container} is not valid for pod {pod}");
         return Err(ApiError::bad_request(text));
     }
-    let mut why = format!("a container name must be specified for pod {pod}");
+    let why = format!("a container name must be specified for pod {pod}");
     match containers.as_slice() {
-        [only] => return Ok(only),
-        [] => {}
+        [only] => Ok(only),
+        [] => Err(ApiError::bad_request(why)),
         _ => {
-            why.push_str(&format!(", choose one of: [{}]", containers.join(" ")));
-            if !init.is_empty() {
-                why.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
-            }
+            let choice = all().join(" ");
+            Err(ApiError::bad_request(format!("{why}, choose one of: [{choice}]")))
         }
     }
-    Err(ApiError::bad_request(why))
 }
 
 fn validate_stream(stream: &str, tail_lines: Option<i64>, errors: &mut ErrorList) {
@@ -327,6 +331,8 @@ fn validate_log_options(option: Parameters<'_, '_>, splits_streams: bool) -> Res
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn lookup<'a>(given: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<&'a str> {
@@ -341,6 +347,28 @@ mod tests {
     fn query(given: &[(&str, &str)], splits_streams: bool) -> Vec<String> {
         let query = log_query(&lookup(given), splits_streams).into_iter();
         query.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    #[test]
+    fn a_container_must_be_named_where_there_are_several() {
+        let names = |names: &[&str]| -> Vec<Value> { names.iter().map(|name| json!({"name": name})).collect() };
+        let pod = |containers: &[&str]| {
+            json!({"metadata": {"name": "test"}, "spec": {
+                "initContainers": names(&["i"]), "containers": names(containers), "ephemeralContainers": names(&["debugger"]),
+            }})
+        };
+        let of = |containers: &[&str], asked: &str| {
+            let found = container(&pod(containers), asked).map(str::to_owned);
+            found.map_err(|error| error.message)
+        };
+        assert_eq!(of(&["a"], ""), Ok("a".to_owned()));
+        assert_eq!(of(&["a"], "debugger"), Ok("debugger".to_owned()));
+        let needed = "a container name must be specified for pod test";
+        assert_eq!(of(&[], ""), Err(needed.to_owned()));
+        let choice = format!("{needed}, choose one of: [i a b debugger]");
+        assert_eq!(of(&["a", "b"], ""), Err(choice));
+        let unknown = "container c is not valid for pod test";
+        assert_eq!(of(&["a", "b"], "c"), Err(unknown.to_owned()));
     }
 
     #[test]
