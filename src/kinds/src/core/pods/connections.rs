@@ -6,7 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError, Feature, Features, GroupKind,
     field::{Error, ErrorList, Path},
-    go_text::{parse_int, quote},
+    go_text::parse_int,
     time::Time,
 };
 use trireme_registry::subresource::{
@@ -296,10 +296,8 @@ fn validate_log_options(option: Parameters<'_, '_>, splits_streams: bool) -> Res
     };
     let since_seconds = number("sinceSeconds")?;
     let since_time = since_time(option);
-    if let Some(given) = since_time.filter(|given| given.parse::<jiff::Timestamp>().is_err()) {
-        let shown = quote(given);
-        let text = format!("parsing time {shown} as \"2006-01-02T15:04:05Z07:00\": cannot parse {shown} as \"2006\"");
-        return Err(ApiError::bad_request(text));
+    if let Some(given) = since_time {
+        Time::parse(given).map_err(|error| ApiError::bad_request(error.to_string()))?;
     }
     let (tail_lines, limit_bytes) = (number("tailLines")?, number("limitBytes")?);
     let mut errors = ErrorList::new();
@@ -332,6 +330,7 @@ fn validate_log_options(option: Parameters<'_, '_>, splits_streams: bool) -> Res
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::Reason;
 
     use super::*;
 
@@ -347,6 +346,23 @@ mod tests {
     fn query(given: &[(&str, &str)], splits_streams: bool) -> Vec<String> {
         let query = log_query(&lookup(given), splits_streams).into_iter();
         query.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        for (given, why) in [
+            ("2026-01-02 03:04:05Z", "cannot parse \" 03:04:05Z\" as \"T\""),
+            ("2026-01-02t03:04:05Z", "cannot parse \"t03:04:05Z\" as \"T\""),
+            ("2026-01-02T03:04:05z", "cannot parse \"z\" as \"Z07:00\""),
+            ("yesterday", "cannot parse \"yesterday\" as \"2006\""),
+        ] {
+            let error = validate_log_options(&lookup(&[("sinceTime", given)]), false).expect_err(given);
+            let expected = format!("parsing time \"{given}\" as \"2006-01-02T15:04:05Z07:00\": {why}");
+            assert_eq!((error.reason, error.message), (Reason::BadRequest, expected));
+        }
+        let fraction = [("sinceTime", "2026-01-02T03:04:05.5+01:00")];
+        assert!(errors(&fraction, false).is_empty());
+        assert_eq!(query(&fraction, false), ["sinceTime=2026-01-02T02:04:05Z"]);
     }
 
     #[test]
