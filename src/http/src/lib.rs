@@ -9,6 +9,7 @@
 //!
 //! Called by the edge, and by rooms and programs that call other servers. Promise: every wait for the other end is bounded; no type of a library below crosses into an error.
 
+mod bare_key;
 pub mod client;
 mod keepalive;
 pub mod server;

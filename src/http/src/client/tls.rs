@@ -8,12 +8,13 @@ use rustls::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use sha2::{Digest as _, Sha256};
 
 use super::{connection::Protocols, own_certificate::CaOrServer};
+use crate::bare_key;
 
 /// The servers that are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -225,8 +226,8 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        let supported = self.0.signature_verification_algorithms;
+        bare_key::verify_tls12(message, certificate, signature, supported)
     }
 
     fn verify_tls13_signature(
@@ -235,8 +236,8 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        let supported = self.0.signature_verification_algorithms;
+        bare_key::verify_tls13(message, certificate, signature, supported)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -246,7 +247,87 @@ impl ServerCertVerifier for AnyCertificate {
 
 #[cfg(test)]
 mod tests {
+    use rustls::{
+        ClientConnection, ServerConfig, ServerConnection, SupportedProtocolVersion,
+        sign::{CertifiedKey, SingleCertAndKey},
+        version::{TLS12, TLS13},
+    };
+    use x509_parser::parse_x509_certificate;
+
     use super::*;
+
+    /// An element of DER of less than 64 KiB.
+    fn element(tag: u8, content: &[&[u8]]) -> Vec<u8> {
+        let content = content.concat();
+        let length = u16::try_from(content.len()).expect("it is short").to_be_bytes();
+        let header = match length {
+            [0, short @ ..=0x7f] => vec![tag, short],
+            [0, byte] => vec![tag, 0x81, byte],
+            [high, low] => vec![tag, 0x82, high, low],
+        };
+        [header, content].concat()
+    }
+
+    /// A certificate of X.509 version 1 for the key of another. The signature in it is none.
+    fn version_1_of(certificate: &[u8]) -> CertificateDer<'static> {
+        const SEQUENCE: u8 = 0x30;
+        let (_, certificate) = parse_x509_certificate(certificate).expect("a certificate");
+        let serial = [2, 1, 1];
+        let algorithm = [SEQUENCE, 10, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+        let time = |text: &[u8]| element(0x17, &[text]);
+        let validity = element(SEQUENCE, &[&time(b"200101000000Z"), &time(b"491231235959Z")]);
+        let (issuer, subject) = (certificate.issuer().as_raw(), certificate.subject().as_raw());
+        let key = certificate.public_key().raw;
+        let signed = element(SEQUENCE, &[&serial, &algorithm, issuer, &validity, subject, key]);
+        CertificateDer::from(element(SEQUENCE, &[&signed, &algorithm, &[3, 2, 0, 0]]))
+    }
+
+    /// Shakes hands with a server that shows this certificate and has this key.
+    fn shake_hands(
+        certificate: CertificateDer<'static>,
+        key: &rcgen::KeyPair,
+        version: &'static SupportedProtocolVersion,
+    ) -> Result<(), rustls::Error> {
+        let options = TlsOptions {
+            trust: Trust::Unverified,
+            ..TlsOptions::default()
+        };
+        let tls = ClientTls::new(&options).expect("nothing is wrong");
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let key = aws_lc_rs::sign::any_supported_type(&key).expect("it is supported");
+        let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
+        let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let builder = builder.with_protocol_versions(&[version]).expect("it is supported");
+        let config = builder.with_no_client_auth().with_cert_resolver(Arc::new(shown));
+        let mut server = ServerConnection::new(Arc::new(config))?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut client = ClientConnection::new(tls.config(Protocols::Http1), name)?;
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut sent = Vec::new();
+            client.write_tls(&mut sent).expect("there is room");
+            server.read_tls(&mut sent.as_slice()).expect("there is room");
+            server.process_new_packets()?;
+            let mut answered = Vec::new();
+            server.write_tls(&mut answered).expect("there is room");
+            client.read_tls(&mut answered.as_slice()).expect("there is room");
+            client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn whose_certificate_does_not_matter_must_have_its_key_whatever_its_version() {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        let certificate = params.self_signed(&key).expect("signed");
+        let old = version_1_of(certificate.der());
+        let other = rcgen::KeyPair::generate().expect("a key");
+        for version in [&TLS12, &TLS13] {
+            assert_eq!(shake_hands(certificate.der().clone(), &key, version), Ok(()));
+            assert_eq!(shake_hands(old.clone(), &key, version), Ok(()));
+            assert!(shake_hands(old.clone(), &other, version).is_err());
+        }
+    }
 
     #[test]
     fn keys_are_never_shown() {

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms},
     pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime},
     server::{
         WebPkiClientVerifier,
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use webpki::RawPublicKeyEntity;
 use x509_parser::{
     certificate::X509Certificate,
     prelude::{ASN1Time, FromDer as _, X509Version},
 };
 
 use super::{super::client_certificate::Untrusted, TlsError, certificates_of};
+use crate::bare_key::{self, has_signed};
 
 /// CAs that stand for clients, or for proxies.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl ClientCas {
                 let (signed, signature) = (own.tbs_certificate.as_ref(), &own.signature_value.data);
                 ca.subject().as_raw() == own.issuer().as_raw()
                     && ca.validity().is_valid_at(now)
-                    && verifies(&key, signed, signature, self.algorithms.all)
+                    && has_signed(&key, signed, signature, self.algorithms.all)
             })
         };
         match self.certificates.iter().any(is_signed_by) {
@@ -121,15 +121,7 @@ impl ClientCertVerifier for JudgedAfterwards {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let key = key_of(certificate)?;
-        let of_scheme = self.0.algorithms.mapping.iter();
-        let algorithms = of_scheme
-            .filter(|(scheme, _)| *scheme == signature.scheme)
-            .flat_map(|(_, algorithms)| algorithms.iter());
-        match verifies(&key, message, signature.signature(), algorithms) {
-            true => Ok(HandshakeSignatureValid::assertion()),
-            false => Err(CertificateError::BadSignature.into()),
-        }
+        bare_key::verify_tls12(message, certificate, signature, self.0.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -138,30 +130,10 @@ impl ClientCertVerifier for JudgedAfterwards {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature_with_raw_key(message, &key_of(certificate)?, signature, &self.0.algorithms)
+        bare_key::verify_tls13(message, certificate, signature, self.0.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.verifier.supported_verify_schemes()
     }
-}
-
-/// The public key of a certificate, whatever else is in it.
-fn key_of(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'static>, rustls::Error> {
-    let (_, certificate) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    Ok(SubjectPublicKeyInfoDer::from(certificate.public_key().raw.to_vec()))
-}
-
-/// Returns true if one of the algorithms says that this key has signed the message.
-fn verifies<'a>(
-    key: &SubjectPublicKeyInfoDer<'_>,
-    message: &[u8],
-    signature: &[u8],
-    algorithms: impl IntoIterator<Item = &'a &'static dyn rustls::pki_types::SignatureVerificationAlgorithm>,
-) -> bool {
-    let key = RawPublicKeyEntity::try_from(key);
-    key.is_ok_and(|key| {
-        let mut algorithms = algorithms.into_iter();
-        algorithms.any(|algorithm| key.verify_signature(*algorithm, message, signature).is_ok())
-    })
 }
