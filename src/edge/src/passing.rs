@@ -17,8 +17,9 @@ use futures_util::{
 use tokio::sync::mpsc;
 use trireme_aggregation::remove_hop_by_hop;
 use trireme_http::{
+    SplicedUntil,
     client::{ClientError, HeaderMap, HeaderValue, IncomingBody, OutboundBody, Response, UpgradedStream, header},
-    server::Upgrade,
+    server::{ConnectionEnding, Upgrade},
     splice,
 };
 
@@ -128,7 +129,8 @@ pub(crate) fn time_left(exchange: &Exchange, now: std::time::Instant) -> Option<
         .map(|deadline| deadline.saturating_duration_since(now))
 }
 
-/// Answers as the other server does. Its headers are those that the client is to see.
+/// Answers as the other server does. Its headers are those that the client is to see. A watch ends with the watches of its
+/// connection; any other answer is finished, or breaks off with its connection.
 pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump: Option<Pump>) -> HttpResponse {
     let (head, body) = response.into_parts();
     let code = StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -139,12 +141,24 @@ pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump
         return answer.finish();
     }
     let body = moving(pump, body);
-    if !exchange.info.is_long_running() {
-        return answer.streaming(body);
+    if is_watch(exchange) {
+        let ended = ending_of(exchange).watches().clone();
+        return answer.streaming(body.take_until(ended.cancelled_owned()));
     }
-    let ending = exchange.peer.as_ref().map(|peer| peer.ending.clone());
-    let ending = ending.unwrap_or_default();
-    answer.streaming(body.take_until(ending.watches().clone().cancelled_owned()))
+    answer.streaming(body)
+}
+
+/// Reports whether the client comes again if the answer ends before it is complete.
+fn is_watch(exchange: &Exchange) -> bool {
+    exchange.info.verb.as_str() == "watch"
+}
+
+fn ending_of(exchange: &Exchange) -> ConnectionEnding {
+    exchange
+        .peer
+        .as_ref()
+        .map(|peer| peer.ending.clone())
+        .unwrap_or_default()
 }
 
 /// Lets the client's connection go on as the other server's does.
@@ -162,10 +176,14 @@ pub(crate) async fn switch(exchange: &Exchange, response: Response<IncomingBody>
     }
     copy_headers(&headers, &mut answer);
     let server = UpgradedStream::of(response).await?;
-    let ending = exchange.peer.as_ref().map(|peer| peer.ending.clone());
-    let ending = ending.unwrap_or_default();
+    let ending = ending_of(exchange);
+    let until = if is_watch(exchange) {
+        SplicedUntil::WatchesEnd
+    } else {
+        SplicedUntil::ServerCloses
+    };
     let mut answer = answer.finish();
-    let upgrade = Upgrade::new(move |client| splice(client, server, ending));
+    let upgrade = Upgrade::new(move |client| splice(client, server, ending, until));
     answer.extensions_mut().insert(upgrade);
     Ok(answer)
 }

@@ -18,4 +18,4 @@ mod splice;
 mod tests;
 pub mod websocket;
 
-pub use splice::splice;
+pub use splice::{SplicedUntil, splice};

@@ -13,12 +13,35 @@ use crate::{
     server::{ConnectionEnding, Upgraded},
 };
 
+/// The event that ends two connections as one, if neither of them does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplicedUntil {
+    /// The watches of the client's connection end: its client comes again elsewhere.
+    WatchesEnd,
+    /// The server closes.
+    ServerCloses,
+}
+
 /// The time that either end may take to hear of the other's.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Passes bytes both ways until one end is done or breaks, or the client's connection is to end; what the server still has for a
-/// client that is done may take a moment. Comes to the bytes that the client got.
-pub async fn splice(client: Upgraded, mut server: client::UpgradedStream, ending: ConnectionEnding) -> u64 {
+/// Passes bytes both ways until one end is done or breaks, or until `until`; what the server still has for a client that is done
+/// may take a moment. Comes to the bytes that the client got.
+///
+/// An end that neither side asked for is no proper one: both connections break off, so that neither side takes what it got for all.
+pub async fn splice(
+    client: Upgraded,
+    mut server: client::UpgradedStream,
+    ending: ConnectionEnding,
+    until: SplicedUntil,
+) -> u64 {
+    let ended = match until {
+        SplicedUntil::WatchesEnd => ending.watches(),
+        SplicedUntil::ServerCloses => {
+            ending.pass_on();
+            ending.closing()
+        }
+    };
     let Upgraded {
         io: mut client,
         read_ahead,
@@ -47,7 +70,7 @@ pub async fn splice(client: Upgraded, mut server: client::UpgradedStream, ending
                 0
             }
         },
-        () = ending.watches().cancelled() => 0,
+        () = ended.cancelled() => return 0,
     };
     let goodbye = async { tokio::join!(client.shutdown(), server.shutdown()) };
     // An end that is gone already has no use for it.

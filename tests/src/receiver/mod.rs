@@ -2,7 +2,8 @@
 //!
 //! A script is a list of entries, tried in order; the first that fits a request answers it. Of an entry: `path` (a trailing `*`
 //! fits any rest), `method`, `match` (values of headers), `times` (answers so many requests); `status`, `headers`, `body` (JSON)
-//! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow; with `cut` it breaks off then), `close` (no answer); `record: false`
+//! or `raw` (text), `lines` (JSON lines in chunks, as of a watch; `hold` seconds follow; with `cut` it breaks off then; with
+//! `gate` the last line waits for [`Receiver::open_gate`]), `close` (no answer); `record: false`
 //! (not remembered), `show` (headers to remember), `delay` (seconds before the answer), `keep` (the connection stays open for
 //! further requests, which could outlive a scenario, so it closes otherwise); `review` (the response of a review, whose
 //! `patch` is a list) and `convert` (rules by version, see `reviews`). In texts `${path}` and `${query}` are those of the request,
@@ -14,7 +15,7 @@ mod reviews;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Receiver {
 struct State {
     script: Mutex<Vec<Value>>,
     received: Mutex<Vec<Value>>,
+    is_gate_open: Mutex<bool>,
+    gate: Condvar,
     ended: AtomicBool,
 }
 
@@ -95,6 +98,12 @@ impl Receiver {
         *lock(&self.state.script) = script;
     }
 
+    /// Lets answers go on that wait at the gate.
+    pub fn open_gate(&self) {
+        *lock(&self.state.is_gate_open) = true;
+        self.state.gate.notify_all();
+    }
+
     /// The requests that were to be remembered, in the order of their arrival.
     pub fn received(&self) -> Vec<Value> {
         lock(&self.state.received).clone()
@@ -116,6 +125,7 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::Relaxed);
+        self.open_gate();
         // Wakes the thread that accepts.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
@@ -285,7 +295,11 @@ impl State {
             None if status == 101 => return echo(stream).map(|()| false),
             None => {}
             Some(lines) => {
-                for line in lines {
+                for (index, line) in lines.iter().enumerate() {
+                    if entry["gate"] == true && index + 1 == lines.len() {
+                        stream.get_mut().flush()?;
+                        self.wait_at_gate();
+                    }
                     let line = format!("{line}\n");
                     let chunk = format!("{:x}\r\n{line}\r\n", line.len());
                     stream.get_mut().write_all(chunk.as_bytes())?;
@@ -304,6 +318,12 @@ impl State {
         }
         stream.get_mut().flush()?;
         Ok(keeps)
+    }
+
+    fn wait_at_gate(&self) {
+        let is_open = lock(&self.is_gate_open);
+        let waited = self.gate.wait_while(is_open, |is_open| !*is_open);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The entry that answers; notes the request unless it is not to be remembered.

@@ -8,11 +8,12 @@
 //!
 //! From `leave` on clients learn with their next answer (HTTP/1.1) or at once (HTTP/2) that they should come again by
 //! another connection. Until `close` the server takes connections and answers every request, also those of health
-//! checks: a balancer that found the port closed would cut what still runs.
+//! checks: a balancer that found the port closed would cut what still runs. Connections that have become those to another
+//! server (`exec`, `portforward`) are told nothing and not waited for: they break off at `close`.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,8 @@ impl ServerLifecycle {
             leave: self.leaving.child_token(),
             watches: CancellationToken::new(),
             quiet: self.stopping.child_token(),
+            closing: self.closing.child_token(),
+            passed_on: Arc::default(),
         };
         if self.stopping.is_cancelled() {
             ending.end_watches();
@@ -122,6 +125,8 @@ pub struct ConnectionEnding {
     leave: CancellationToken,
     watches: CancellationToken,
     quiet: CancellationToken,
+    closing: CancellationToken,
+    passed_on: Arc<AtomicBool>,
 }
 
 impl ConnectionEnding {
@@ -160,5 +165,20 @@ impl ConnectionEnding {
     /// Fires when watches are to end, in order and at any event.
     pub fn watches(&self) -> &CancellationToken {
         &self.watches
+    }
+
+    /// Fires when the server has no other requests left, and takes no connections.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Notes that the connection has become one to another server: it cannot come again elsewhere, and lasts until the server closes.
+    pub(crate) fn pass_on(&self) {
+        self.passed_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether the connection has become one to another server.
+    pub(super) fn is_passed_on(&self) -> bool {
+        self.passed_on.load(Ordering::Relaxed)
     }
 }

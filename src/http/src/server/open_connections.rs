@@ -60,7 +60,7 @@ impl OpenConnections {
         }
     }
 
-    /// The number of connections that have not been told to leave.
+    /// The number of connections that could be told to leave and have not been.
     pub fn staying(&self) -> usize {
         self.inner().staying(Duration::ZERO).count()
     }
@@ -82,9 +82,11 @@ impl OpenConnections {
         self.inner().next
     }
 
-    /// Reports whether there are connections with lower numbers.
+    /// Reports whether there are connections with lower numbers, those to other servers aside.
     pub(super) fn has_older_than(&self, number: u64) -> bool {
-        self.inner().open.range(..number).next().is_some()
+        let inner = self.inner();
+        let mut older = inner.open.range(..number);
+        older.any(|(_, entry)| !entry.ending.is_passed_on())
     }
 
     /// Ends the watches of all that are there now, a few at a time over `grace` at most.
@@ -133,14 +135,14 @@ impl Inner {
         self.open_for(age).filter(|ending| !ending.is_leaving())
     }
 
-    /// Those that have been there for so long.
+    /// Those that have been there for so long and have not become connections to other servers.
     fn open_for(&self, age: Duration) -> impl Iterator<Item = &ConnectionEnding> {
         let now = Instant::now();
         let old = self
             .open
             .values()
             .take_while(move |entry| now.duration_since(entry.since) >= age);
-        old.map(|entry| &entry.ending)
+        old.map(|entry| &entry.ending).filter(|ending| !ending.is_passed_on())
     }
 }
 
@@ -225,6 +227,21 @@ mod tests {
             () = endings[0].watches().cancelled() => {}
         }
         assert_eq!((ended(&endings), all.staying()), (2, 0));
+    }
+
+    #[tokio::test]
+    async fn who_is_connected_to_another_server_stays_and_is_not_waited_for() {
+        let (all, endings, _open) = nine();
+        let (first, rest) = endings.split_first().expect("there are ten");
+        first.pass_on();
+        assert_eq!((all.staying(), all.send_away_of(100, Duration::ZERO)), (8, 8));
+        let mut told = None;
+        all.send_all_off(Duration::ZERO, Duration::ZERO, |count| told = Some(count))
+            .await;
+        all.end_watches(Duration::ZERO).await;
+        assert_eq!((told, ended(rest)), (Some(0), 8));
+        assert!(!first.is_leaving() && !first.watches().is_cancelled());
+        assert!(!all.has_older_than(1) && all.has_older_than(2));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Requests that kubelets and pods answer: logs, `exec` and its siblings, proxies. A scripted server is both.
 
+mod streams;
+
 use std::io::{Read as _, Write as _};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
