@@ -19,7 +19,7 @@ use trireme_aggregation::remove_hop_by_hop;
 use trireme_http::{
     SplicedUntil,
     client::{ClientError, HeaderMap, HeaderValue, IncomingBody, OutboundBody, Response, UpgradedStream, header},
-    server::{ConnectionEnding, Upgrade},
+    server::{ConnectionEnding, StreamedAnswer, Upgrade},
     splice,
 };
 
@@ -145,7 +145,11 @@ pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump
         let ended = ending_of(exchange).watches().clone();
         return answer.streaming(body.take_until(ended.cancelled_owned()));
     }
-    answer.streaming(body)
+    let mut answer = answer.streaming(body);
+    if exchange.info.is_long_running() {
+        answer.extensions_mut().insert(StreamedAnswer);
+    }
+    answer
 }
 
 /// Reports whether the client comes again if the answer ends before it is complete.

@@ -43,10 +43,11 @@ pub async fn splice(
         }
     };
     let Upgraded {
-        io: mut client,
+        io: client,
         read_ahead,
-        ..
+        limits,
     } = client;
+    let mut client = client.with_write_stall(limits.stream_stall_timeout);
     let exchanged = async {
         server.write_all(&read_ahead).await?;
         server.flush().await?;

@@ -311,6 +311,32 @@ async fn a_client_that_takes_no_answer_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_client_may_leave_a_stream_for_long() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let begin = async |path: &str, arrivals| {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.expect("is taken");
+        server.gate.wait_for_arrivals(arrivals).await;
+        stream
+    };
+    let mut paused = begin("/log", 1).await;
+    // Who takes nothing of another answer is cut off meanwhile, one after the other.
+    for round in 1..=3 {
+        let _other = begin("/endless", round + 1).await;
+        server.gate.wait_for_departures(round).await;
+    }
+    let mut piece = vec![0; 1024 * 1024];
+    for _ in 0..32 {
+        paused.read_exact(&mut piece).await.expect("the stream goes on");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_head_is_answered_however_much_follows() {
     let server = Server::start().await;
     for _ in 0..5 {

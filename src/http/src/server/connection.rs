@@ -30,7 +30,7 @@ use super::{
     lifecycle::{ConnectionEnding, ServerLifecycle},
     open_streams::OpenStreams,
     pace::WriteTurns,
-    stalls::{Fetched, Stalls},
+    stalls::{Fetched, Stalls, StreamedAnswer},
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
     worker::Accepted,
@@ -167,7 +167,7 @@ async fn serve_http1<H: Handler>(
     let limits = &settings.limits;
     let phase = Rc::new(ConnectionPhase::default());
     let io = GuardedIo::new(WriteTurns::pace(&settings.turns, stream), limits.write_stall_timeout);
-    let io = io.with_head_timeout(&phase, limits.header_timeout);
+    let io = io.with_phase(&phase, limits);
     let slot = Rc::new(UpgradeSlot::default());
     let ending = peer.ending.clone();
     let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
@@ -234,7 +234,7 @@ async fn serve_http2<H: Handler>(
     let stream = WriteTurns::pace(&settings.turns, stream);
     let stream = GuardedIo::new(stream, limits.write_stall_timeout).with_preface_timeout(limits.header_timeout);
     let stream = Corked::new(stream);
-    let (stalls, streams) = (Rc::new(Stalls::default()), Http2Streams::default());
+    let (stalls, streams) = (Rc::new(Stalls::new(limits)), Http2Streams::default());
     let (watched, open, first) = (Rc::clone(&stalls), Rc::clone(&streams.open), Rc::clone(&streams.first));
     let ending = peer.ending.clone();
     let service = service_fn(move |request| {
@@ -266,7 +266,7 @@ async fn serve_http2<H: Handler>(
     tokio::pin!(turns);
     tokio::select! {
         ended = drive::http2(turns, &streams, &ending, &settings.lifecycle, limits) => ended,
-        () = stalls.too_long(limits.write_stall_timeout) => {
+        () = stalls.too_long() => {
             tracing::debug!("the client gives no window for its answers");
             Ok(())
         }
@@ -303,7 +303,11 @@ async fn answer<H: Handler, G: Fetched + Unpin>(
                 (Some(upgrade), Some(slot)) => slot.put(upgrade),
                 _ => say_whether_it_ends(&peer.ending, http2, response.headers_mut()),
             }
-            let response = bridge::response(response, in_progress());
+            let in_progress = in_progress();
+            if response.extensions_mut().remove::<StreamedAnswer>().is_some() {
+                in_progress.begins_stream();
+            }
+            let response = bridge::response(response, in_progress);
             match http2 && wants_head {
                 true => bridge::head_of(response),
                 false => response,

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-use super::{lengths::Lengths, stalls::Fetched};
+use super::{ConnectionLimits, lengths::Lengths, stalls::Fetched};
 
 /// The state of an HTTP/1.1 connection.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct ConnectionPhase {
     two_lengths: Cell<bool>,
     /// A whole head has been looked at, and its request has not been taken yet.
     looked_at: Cell<bool>,
+    /// The last answer is one that its client may leave for long.
+    is_streamed: Cell<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,7 @@ impl Default for ConnectionPhase {
             since: Cell::new(Instant::now()),
             two_lengths: Cell::default(),
             looked_at: Cell::default(),
+            is_streamed: Cell::default(),
         }
     }
 }
@@ -60,6 +63,7 @@ impl ConnectionPhase {
     /// Marks that a request is being answered, until the result is dropped.
     pub(super) fn serving(phase: &Rc<Self>) -> Serving {
         phase.doing.set(IoActivity::Serving);
+        phase.is_streamed.set(false);
         Serving(Rc::clone(phase))
     }
 
@@ -90,7 +94,11 @@ impl ConnectionPhase {
 pub(super) struct Serving(Rc<ConnectionPhase>);
 
 /// Over HTTP/1.1 a client that does not take its answer is noticed by the connection.
-impl Fetched for Serving {}
+impl Fetched for Serving {
+    fn begins_stream(&self) {
+        self.0.is_streamed.set(true);
+    }
+}
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -133,6 +141,8 @@ struct HeadGuard {
     lengths: Lengths,
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// The time that a client may take nothing of a streamed answer.
+    stream_stall: Duration,
 }
 
 /// The preface of an HTTP/2 connection that is yet to come.
@@ -153,13 +163,21 @@ impl<T> GuardedIo<T> {
         }
     }
 
-    pub(super) fn with_head_timeout(mut self, phase: &Rc<ConnectionPhase>, timeout: Duration) -> Self {
+    /// For a connection of HTTP/1.1, over which one answer goes at a time.
+    pub(super) fn with_phase(mut self, phase: &Rc<ConnectionPhase>, limits: &ConnectionLimits) -> Self {
         self.head = Some(HeadGuard {
             phase: Rc::clone(phase),
             lengths: Lengths::default(),
-            timeout,
+            timeout: limits.header_timeout,
             timer: None,
+            stream_stall: limits.stream_stall_timeout,
         });
+        self
+    }
+
+    /// For a connection whose peer may take nothing for so long.
+    pub(crate) fn with_write_stall(mut self, write_stall: Duration) -> Self {
+        self.write_stall = write_stall;
         self
     }
 
@@ -184,7 +202,9 @@ impl<T> GuardedIo<T> {
             self.stalled = None;
             return result;
         }
-        let timer = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.write_stall)));
+        let of_stream = self.head.as_ref().filter(|head| head.phase.is_streamed.get());
+        let patience = of_stream.map_or(self.write_stall, |head| head.stream_stall);
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(Err(timed_out("the client does not take its answer")))
     }

@@ -41,6 +41,7 @@ pub use handler::{AppHandler, Handler};
 pub use lifecycle::{ConnectionEnding, RunningRequest, ServerLifecycle};
 pub use listen::try_bind;
 pub use open_connections::OpenConnections;
+pub use stalls::StreamedAnswer;
 pub use tls::{ServerTls, TlsChoice, TlsError, TlsProvider, TlsVersion, TrustedCas, tls_from_pem};
 pub use upgrade::{Upgrade, Upgraded};
 use worker::WorkersShared;
@@ -88,6 +89,9 @@ pub struct ConnectionLimits {
     pub idle_timeout: Duration,
     /// The time that a client may take no byte of an answer that is ready for it, or give no window for one.
     pub write_stall_timeout: Duration,
+    /// The same for an answer that is as long as its source goes on ([`StreamedAnswer`]), and for a connection that has become one to
+    /// another server: a pager that is paused reads nothing.
+    pub stream_stall_timeout: Duration,
     /// The time that a client may take, when the server stops, to send a request over a connection that is open.
     pub linger: Duration,
     /// Connections at a time; `None` for any number. A tenth more are taken, at least [`SURPLUS_CONNECTIONS`], which the handler
@@ -114,6 +118,8 @@ impl Default for ConnectionLimits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(90),
             write_stall_timeout: Duration::from_secs(60),
+            // As kube-apiserver's own end of `exec` has it. Clients that are gone are noticed by the kernel and by pings.
+            stream_stall_timeout: Duration::from_hours(4),
             // Clients that are busy send their next one well within it, and the end comes not much later.
             linger: Duration::from_secs(1),
             connections: None,

@@ -4,20 +4,41 @@
 //! requests hold their seats. An answer counts as stalled while there is something of it that hyper does not fetch.
 //! Data that hyper has fetched is out of reach: of an answer in one piece only the very beginning is waited for here.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep};
 
-use super::open_streams::OpenStream;
+use super::{ConnectionLimits, open_streams::OpenStream};
+
+/// Marks, as an extension of an answer, one that is as long as its source goes on, which its client may leave for long: a log.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamedAnswer;
 
 /// The answers of a connection that have not been fetched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stalls {
-    since: RefCell<BTreeMap<u64, Instant>>,
+    due: RefCell<BTreeMap<u64, Instant>>,
     next: RefCell<u64>,
+    patience: Duration,
+    stream_patience: Duration,
 }
 
 impl Stalls {
+    /// Has limits on the time for which an answer may not be fetched.
+    pub(super) fn new(limits: &ConnectionLimits) -> Self {
+        Self {
+            due: RefCell::default(),
+            next: RefCell::default(),
+            patience: limits.write_stall_timeout,
+            stream_patience: limits.stream_stall_timeout,
+        }
+    }
+
     /// Begins to watch the answer to a request.
     pub(super) fn watch(stalls: &Rc<Self>, open: OpenStream) -> Fetching {
         let mut next = stalls.next.borrow_mut();
@@ -25,24 +46,24 @@ impl Stalls {
         let fetching = Fetching {
             stalls: Rc::clone(stalls),
             id: *next,
+            patience: Cell::new(stalls.patience),
             _open: open,
         };
         fetching.waits();
         fetching
     }
 
-    /// Waits until an answer has not been fetched for `patience`.
-    pub(super) async fn too_long(&self, patience: Duration) {
+    /// Waits until an answer has not been fetched for too long.
+    pub(super) async fn too_long(&self) {
         // Each look finds what has waited for between one and one and a half times as long.
-        while !self.waited(patience) {
-            sleep(patience / 2).await;
+        while !self.is_due() {
+            sleep(self.patience / 2).await;
         }
     }
 
-    fn waited(&self, patience: Duration) -> bool {
+    fn is_due(&self) -> bool {
         let now = Instant::now();
-        let since = self.since.borrow();
-        since.values().any(|since| now.duration_since(*since) >= patience)
+        self.due.borrow().values().any(|due| now >= *due)
     }
 }
 
@@ -52,6 +73,8 @@ pub(super) trait Fetched {
     fn waits(&self) {}
     /// There is nothing to be fetched now.
     fn idles(&self) {}
+    /// The answer is a [`StreamedAnswer`].
+    fn begins_stream(&self) {}
 }
 
 /// An answer that is watched until this is dropped.
@@ -59,16 +82,23 @@ pub(super) trait Fetched {
 pub(super) struct Fetching {
     stalls: Rc<Stalls>,
     id: u64,
+    patience: Cell<Duration>,
     _open: OpenStream,
 }
 
 impl Fetched for Fetching {
     fn waits(&self) {
-        self.stalls.since.borrow_mut().insert(self.id, Instant::now());
+        let due = Instant::now() + self.patience.get();
+        self.stalls.due.borrow_mut().insert(self.id, due);
     }
 
     fn idles(&self) {
-        self.stalls.since.borrow_mut().remove(&self.id);
+        self.stalls.due.borrow_mut().remove(&self.id);
+    }
+
+    fn begins_stream(&self) {
+        self.patience.set(self.stalls.stream_patience);
+        self.waits();
     }
 }
 

@@ -21,6 +21,7 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const ACK: u8 = 1;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -192,6 +193,29 @@ async fn an_answer_without_a_window_ends_the_connection() {
         Some(*b"done"),
         "who is waited for is not cut off"
     );
+}
+
+#[tokio::test]
+async fn a_stream_may_be_without_a_window_for_long() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let no_window = [0, 4, 0, 0, 0, 0];
+    let mut paused = Raw::open(&server, &no_window).await;
+    paused.send(&request(1, "/log")).await;
+    server.gate.wait_for_arrivals(1).await;
+    for _ in 0..3 {
+        let mut other = Raw::open(&server, &no_window).await;
+        other.send(&request(1, "/endless")).await;
+        assert!(ends(&mut other.reader).await);
+    }
+    server.gate.wait_for_departures(3).await;
+    let update = 1024_u32.to_be_bytes();
+    paused.send(&frame(WINDOW_UPDATE, 0, 1, &update)).await;
+    let bytes = paused.code(DATA).await;
+    assert_eq!(bytes.map(u32::to_be_bytes), Some(*b"xxxx"), "the stream goes on");
 }
 
 #[tokio::test]

@@ -32,8 +32,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::{Gate, describe};
 use crate::{
     server::{
-        AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle, TlsChoice,
-        TrustedCas, Upgrade, start, tls_from_pem,
+        AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle,
+        StreamedAnswer, TlsChoice, TrustedCas, Upgrade, start, tls_from_pem,
     },
     websocket::{self, Handshake, Subprotocols},
 };
@@ -220,6 +220,7 @@ async fn build(
             web::get().to(|| async { HttpResponse::Ok().insert_header(("connection", "close")).finish() }),
         )
         .route("/endless", web::get().to(endless))
+        .route("/log", web::get().to(log))
         .route(
             "/wait",
             web::get().to(|gate: web::Data<Gate>| async move {
@@ -270,6 +271,13 @@ async fn endless(gate: web::Data<Gate>) -> HttpResponse {
         let _held = &arrival;
         Ok::<_, Infallible>(chunk.clone())
     }))
+}
+
+/// The same as an answer that a client may leave for long.
+async fn log(gate: web::Data<Gate>) -> HttpResponse {
+    let mut answer = endless(gate).await;
+    answer.extensions_mut().insert(StreamedAnswer);
+    answer
 }
 
 /// Sends two messages at once, and ends when the gate opens or the server stops.
