@@ -4,6 +4,7 @@ use std::{io, pin::pin, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
+    dev::Payload,
     error::PayloadError,
     http::{Method, StatusCode, Version, header as header02},
     web,
@@ -46,9 +47,12 @@ pub(crate) fn upgrade(http: &HttpRequest) -> Option<HeaderValue> {
 }
 
 /// The body of a request as it is sent on, and what moves it there: payloads stay on their thread.
-pub(crate) fn body(http: &HttpRequest, mut payload: web::Payload, is_upgrade: bool) -> (OutboundBody, Option<Pump>) {
+pub(crate) fn body(http: &HttpRequest, payload: web::Payload, is_upgrade: bool) -> (OutboundBody, Option<Pump>) {
     let length = http.headers().get(header02::CONTENT_LENGTH);
-    let is_chunked = http.headers().contains_key(header02::TRANSFER_ENCODING) || http.version() == Version::HTTP_2;
+    let mut payload = payload.into_inner();
+    // Over HTTP/2 the head of a request says that nothing follows it.
+    let may_follow = http.version() == Version::HTTP_2 && !matches!(payload, Payload::None);
+    let is_chunked = http.headers().contains_key(header02::TRANSFER_ENCODING) || may_follow;
     let is_empty = length.map_or(!is_chunked, |length| length.as_bytes() == b"0");
     let has_none = [Method::GET, Method::HEAD].contains(http.method()) && length.is_none();
     if is_empty || has_none || is_upgrade {
@@ -219,8 +223,36 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::{FromRequest as _, test::TestRequest};
+
     use super::*;
     use crate::query::Query;
+
+    #[actix_web::test]
+    async fn over_http2_a_body_is_passed_on_if_there_is_one() {
+        let has_body = async |request: TestRequest, is_there: bool| {
+            let (http, mut payload) = request.to_http_parts();
+            if !is_there {
+                payload = Payload::None;
+            }
+            let payload = web::Payload::from_request(&http, &mut payload).await.expect("a body");
+            body(&http, payload, false).1.is_some()
+        };
+        for method in [
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+        ] {
+            let request = || TestRequest::default().method(method.clone()).version(Version::HTTP_2);
+            assert!(!has_body(request(), false).await, "{method}");
+            assert!(has_body(request(), true).await, "{method}");
+        }
+        let chunked = TestRequest::post().insert_header(("Transfer-Encoding", "chunked"));
+        assert!(has_body(chunked, true).await);
+        assert!(!has_body(TestRequest::get().version(Version::HTTP_2), true).await);
+    }
 
     #[test]
     fn a_query_is_passed_on_sorted_and_encoded_as_go_does_it() {
