@@ -1,5 +1,8 @@
 //! Paths and addresses on their way through a proxy (`apimachinery/pkg/util/proxy`).
 
+use trireme_http::client::Uri;
+use trireme_machinery::ApiError;
+
 use crate::passing;
 
 /// A path, decoded, with a query, as a request names it.
@@ -29,6 +32,15 @@ pub(super) fn escaped(path: &str) -> String {
 /// The part of a request's path that leads to the proxy: all before the path behind it.
 pub(super) fn prefix<'p>(path: &'p str, behind: &str) -> &'p str {
     path.strip_suffix(behind).unwrap_or(path)
+}
+
+/// A path and query as they stand in a request to a backend.
+///
+/// # Errors
+/// 400 for those that are too long, which they may only have become by escaping.
+pub(super) fn uri(target: &str) -> Result<Uri, ApiError> {
+    let uri = target.parse();
+    uri.map_err(|error| ApiError::bad_request(format!("the path and query cannot be passed on: {error}")))
 }
 
 /// The place that a page of a backend names, as one that leads through the proxy. Other hosts and relative places stay as they
@@ -92,3 +104,11 @@ mod tests {
         assert_eq!(prefix("/p/proxy", ""), "/p/proxy");
     }
 }
+    #[test]
+    fn what_grows_too_long_by_escaping_is_refused() {
+        let exclamations = |count| uri(&proxied(&format!("/{}", "!".repeat(count)), None));
+        assert!(exclamations(20_000).is_ok());
+        let error = exclamations(22_000).expect_err("it is longer than 65,534 bytes");
+        assert_eq!(error.message, "the path and query cannot be passed on: uri too long");
+    }
+

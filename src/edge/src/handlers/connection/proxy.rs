@@ -99,7 +99,7 @@ impl PassedHead<'_> {
         let mut request = Request::new(body);
         let method = exchange.method.as_str().as_bytes();
         *request.method_mut() = trireme_http::client::Method::from_bytes(method).map_err(ApiError::internal)?;
-        *request.uri_mut() = self.target.parse().map_err(ApiError::internal)?;
+        *request.uri_mut() = location::uri(self.target)?;
         let mut headers = passing::headers_of(self.call.http.headers());
         remove_hop_by_hop(&mut headers);
         headers.remove(header::EXPECT);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use trireme_http::client::{HeaderMap, HeaderValue, IncomingBody, Method, OutboundBody, Request, Response, header};
 use trireme_machinery::{ApiError, ErrorDetails, WebhookStatus, webhook_answer};
 
-use super::{ResourceCall, socket};
+use super::{ResourceCall, location, socket};
 use crate::{backends::FoundBackend, metrics, passing, respond::HandlerResult, websocket};
 
 /// The most of an error's text that is read.
@@ -15,7 +15,7 @@ const MAX_ERROR_BYTES: usize = 50_000;
 pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &str) -> HandlerResult {
     let mut request = Request::new(OutboundBody::empty());
     *request.method_mut() = Method::GET;
-    *request.uri_mut() = target.parse().map_err(ApiError::internal)?;
+    *request.uri_mut() = location::uri(target)?;
     let sent = backend.send(request).await;
     let failed = |why: &str| ApiError::unspecified(format!("Get \"{}{target}\": {why}", backend.endpoint));
     let mut response = sent.map_err(|error| {
