@@ -24,7 +24,7 @@ use trireme_http::{
     splice,
 };
 
-use crate::exchange::Exchange;
+use crate::{exchange::Exchange, filters::cache_control};
 
 /// Pieces of a body that are on their way to the other server: enough that neither end waits for the other.
 const PIECES: usize = 4;
@@ -139,6 +139,10 @@ pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump
     let (head, body) = response.into_parts();
     let code = StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut answer = HttpResponse::build(code);
+    if head.headers.contains_key(header::CACHE_CONTROL) {
+        // As kube-apiserver's, which is there before those of the other server are added.
+        answer.append_header((header02::CACHE_CONTROL, cache_control::PRIVATE));
+    }
     copy_headers(&head.headers, &mut answer);
     let has_length = head.headers.get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
     if has_length == Some(b"0") || exchange.method == Method::HEAD || code == StatusCode::NO_CONTENT {
