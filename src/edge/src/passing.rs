@@ -1,6 +1,6 @@
 //! The parts of a request that another server answers: its body, its headers and its query on the way there, the answer on the way back.
 
-use std::{io, pin::pin, time::Duration};
+use std::{error::Error, io, pin::pin, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -136,19 +136,36 @@ pub(crate) fn time_left(exchange: &Exchange, now: std::time::Instant) -> Option<
 /// Answers as the other server does. Its headers are those that the client is to see. A watch ends with the watches of its
 /// connection; any other answer is finished, or breaks off with its connection.
 pub(crate) fn answer(exchange: &Exchange, response: Response<IncomingBody>, pump: Option<Pump>) -> HttpResponse {
+    let (head, body) = taken_apart(response, pump);
+    answer_with(exchange, &head, body)
+}
+
+/// The head and the body of an answer, which goes on while the rest of its request is moved.
+pub(crate) fn taken_apart(
+    response: Response<IncomingBody>,
+    pump: Option<Pump>,
+) -> (Response<()>, impl Stream<Item = Result<Bytes, ClientError>>) {
     let (head, body) = response.into_parts();
-    let code = StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
+    (Response::from_parts(head, ()), moving(pump, body))
+}
+
+/// Answers as [`answer`], with this body.
+pub(crate) fn answer_with<E: Into<Box<dyn Error>> + 'static>(
+    exchange: &Exchange,
+    head: &Response<()>,
+    body: impl Stream<Item = Result<Bytes, E>> + 'static,
+) -> HttpResponse {
+    let code = StatusCode::from_u16(head.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut answer = HttpResponse::build(code);
-    if head.headers.contains_key(header::CACHE_CONTROL) {
+    if head.headers().contains_key(header::CACHE_CONTROL) {
         // As kube-apiserver's, which is there before those of the other server are added.
         answer.append_header((header02::CACHE_CONTROL, cache_control::PRIVATE));
     }
-    copy_headers(&head.headers, &mut answer);
-    let has_length = head.headers.get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    copy_headers(head.headers(), &mut answer);
+    let has_length = head.headers().get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
     if has_length == Some(b"0") || exchange.method == Method::HEAD || code == StatusCode::NO_CONTENT {
         return answer.finish();
     }
-    let body = moving(pump, body);
     if is_watch(exchange) {
         let ended = ending_of(exchange).watches().clone();
         return answer.streaming(body.take_until(ended.cancelled_owned()));

@@ -323,6 +323,8 @@ fn proxies_lead_to_the_pods_of_a_service() {
         ..Request::default()
     };
     let made = cluster.client().send(&request).expect("an answer");
+        json!({"path": "/page", "raw": "<a href=\"/rewriteme\">test</a>",
+               "headers": {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "max-age=60"}}),
     assert_eq!((made.code, made.text().as_str()), (201, "made"));
     let received = cluster.receiver.received();
     let request = received.last().expect("a request");
@@ -335,6 +337,12 @@ fn proxies_lead_to_the_pods_of_a_service() {
     assert_eq!(request["headers"]["Authorization"], Value::Null);
     assert!(
         request["headers"]["X-Forwarded-Uri"][0]
+    let page = cluster.get(&format!("{proxy}/page"));
+    assert_eq!(page.text(), format!("<a href=\"{proxy}/rewriteme\">test</a>"));
+    assert_eq!(
+        page.header("cache-control").collect::<Vec<_>>(),
+        ["no-cache, private", "max-age=60"]
+    );
             .as_str()
             .is_some_and(|uri| uri.ends_with("/a%20b/")),
         "{request}"

@@ -1,6 +1,8 @@
 //! Requests that are for a backend of an object, such as a pod's kubelet.
 
+mod links;
 mod location;
+mod page;
 mod proxy;
 mod socket;
 mod stream;

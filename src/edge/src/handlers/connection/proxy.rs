@@ -1,5 +1,7 @@
 //! A request as it is, for what listens on a node or on an address of a pod.
 
+use std::borrow::Cow;
+
 use actix_web::{
     HttpResponse,
     http::{Method, header as header02},
@@ -9,7 +11,11 @@ use trireme_aggregation::{append_client, ask_to_switch, remove_hop_by_hop};
 use trireme_http::client::{HeaderValue, OutboundBody, Request, StatusCode, header};
 use trireme_machinery::ApiError;
 
-use super::{ResourceCall, location, stream};
+use super::{
+    ResourceCall,
+    location::{self, ProxiedPlace},
+    page, stream,
+};
 use crate::{
     backends::{FoundBackend, unreachable_service},
     passing,
@@ -61,15 +67,27 @@ pub(super) async fn pass(
     for name in OF_OTHER_ORIGINS {
         headers.remove(name);
     }
+    let place = ProxiedPlace {
+        prefix: prefix.to_owned(),
+        backend: backend.authority(),
+        client: host,
+    };
     let there = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
-    if let Some(there) = there {
-        let through = location::through_proxy(there, prefix, [&backend.authority(), &host]);
-        headers.insert(
-            header::LOCATION,
-            HeaderValue::try_from(through).map_err(ApiError::internal)?,
-        );
+    if let Some(Cow::Owned(through)) = there.map(|there| place.through(there)) {
+        let through = HeaderValue::try_from(through).map_err(ApiError::internal)?;
+        headers.insert(header::LOCATION, through);
     }
-    Ok(passing::answer(exchange, response, pump))
+    let Some(coding) = page::coding_of(&response) else {
+        return Ok(passing::answer(exchange, response, pump));
+    };
+    // It becomes another one.
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    let (head, body) = passing::taken_apart(response, pump);
+    Ok(passing::answer_with(
+        exchange,
+        &head,
+        page::rewritten(body, coding, place),
+    ))
 }
 
 /// Sends the client to the root behind the proxy: relative links of its page would lead elsewhere otherwise.
