@@ -120,7 +120,7 @@ where
         }
         exchange.pass_at_lap(TraceStep::Authorized);
         // What is refused anyway takes no place.
-        open_limit::admit_watch(state, exchange)?;
+        open_limit::admit_long_running(state, exchange)?;
         exchange.seat.set(seat);
         let response = carry_out(app, request, exchange).await;
         authorization::settle(state, exchange, &response).await;

@@ -36,6 +36,11 @@ const WATCHES: OpenMetrics = OpenMetrics {
     open: Some("trireme_watches"),
     refused: "trireme_watches_refused_total",
 };
+/// The streams to backends of all users.
+const STREAMS: OpenMetrics = OpenMetrics {
+    open: Some("trireme_streams"),
+    refused: "trireme_streams_refused_total",
+};
 /// The connections whose users are known; the HTTP server counts all.
 const CONNECTIONS: OpenMetrics = OpenMetrics {
     open: None,
@@ -71,6 +76,13 @@ impl Edge {
             dropped: DroppedRequests::default(),
             watches: WatchCounts::default(),
             open_watches: UserCounts::new(config.watches, WATCHES),
+            open_streams: UserCounts::new(
+                OpenBounds {
+                    all: config.limits.connections,
+                    per_user: config.connections_per_user,
+                },
+                STREAMS,
+            ),
             open_connections: UserCounts::new(
                 OpenBounds {
                     all: None,

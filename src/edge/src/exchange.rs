@@ -73,8 +73,8 @@ pub(crate) struct Exchange {
     pub(crate) queue_wait: Cell<Duration>,
     /// Its place among the watches that writes count; set by the limiter, of a watch alone.
     pub(crate) watch: OnceCell<Option<CountedWatch>>,
-    /// Its place among the watches of its user; set by the filter of open limits, of a watch alone.
-    pub(crate) open_watch: OnceCell<UserPlace>,
+    /// Its place among the watches or streams of its user; set by the filter of open limits, of a long-running request alone.
+    pub(crate) open_place: OnceCell<UserPlace>,
     /// Its seat while it is handled; the handler of a watch takes it along until its first events are sent.
     pub(crate) seat: Cell<Option<Seat>>,
     /// Annotations for its audit trail, which begins later; set by the authentication filter.

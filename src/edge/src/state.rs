@@ -37,6 +37,9 @@ pub(crate) struct ChainState {
     pub(crate) watches: WatchCounts,
     /// The watches of users, within their bounds.
     pub(crate) open_watches: UserCounts,
+    /// Other requests of users that last as long as they like, each of which has a connection to a backend, within the bounds of
+    /// connections.
+    pub(crate) open_streams: UserCounts,
     /// The connections of users, within the bound of each; [`trireme_http`] has the bound of all.
     pub(crate) open_connections: UserCounts,
     /// The served resources, and the numbers of their objects.

@@ -1,4 +1,4 @@
-//! Counts of open watches or connections, in all and by user, and their bounds.
+//! Counts of open watches, streams or connections, in all and by user, and their bounds.
 
 use std::{
     collections::HashMap,

@@ -38,6 +38,7 @@ mod audit;
 mod goaway;
 mod slow_readers;
 mod slow_requests;
+mod streams;
 
 /// Lets masters do everything, and all users read the public paths.
 struct PublicPaths;
@@ -133,6 +134,7 @@ impl Fixture {
             dropped: DroppedRequests::default(),
             watches: WatchCounts::default(),
             open_watches: unbounded(),
+            open_streams: unbounded(),
             open_connections: unbounded(),
             surface: PublishedSurface::default(),
             lifecycle: ServerLifecycle::new(),
@@ -196,6 +198,10 @@ async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<B
         .route("/short", web::get().to(slow_readers::short))
         .route("/stalled", web::get().to(slow_readers::stalled))
         .route("/api/v1/endless", web::get().to(slow_readers::endless))
+        .route(
+            "/api/v1/namespaces/default/pods/x/log",
+            web::get().to(slow_readers::endless),
+        )
         .route("/version/", web::get().to(slow_readers::sized))
         .route(
             "/warn",

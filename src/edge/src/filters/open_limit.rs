@@ -1,4 +1,5 @@
-//! Bounds how many watches and connections users have open (`--max-watches`, `--max-connections` and those per user).
+//! Bounds how many watches and connections users have open (`--max-watches`, `--max-connections` and those per user). Streams of
+//! what is connected to (`exec`, logs, proxies) have a connection to a backend each, so they have the bounds of connections, too.
 //!
 //! Probes, members of `system:masters` and those whom priority and fairness exempts are never refused: they are what an
 //! operator mends an overloaded server with.
@@ -26,24 +27,35 @@ use crate::{
 /// Places become free when watches and connections end, which is seldom within a second.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
+/// A thing that is bounded, and the flag of its bound of all.
+type BoundedThing = (&'static str, &'static str);
+
+const WATCHES: BoundedThing = ("watches", "--max-watches");
+const CONNECTIONS: BoundedThing = ("connections", "--max-connections");
+const STREAMS: BoundedThing = ("streams", "--max-connections");
+
 /// No user has this name.
 const UNKNOWN_USER: &str = "";
 
-/// Takes a place for a watch, which has it until it ends.
+/// Takes a place for a watch or a stream, which has it until it ends.
 ///
 /// # Errors
 /// 429 if there is none.
-pub(crate) fn admit_watch(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
-    if exchange.info.verb.as_str() != "watch" {
+pub(crate) fn admit_long_running(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
+    if !exchange.info.is_long_running() || !exchange.info.is_resource {
         return Ok(());
     }
+    let (counts, bounded) = match exchange.info.verb.as_str() {
+        "watch" => (&state.open_watches, WATCHES),
+        _ => (&state.open_streams, STREAMS),
+    };
     let is_exempt = limiter::is_exempt(state, exchange);
-    match state.open_watches.take(user_name(exchange), is_exempt) {
+    match counts.take(user_name(exchange), is_exempt) {
         Ok(place) => {
-            let _ = exchange.open_watch.set(place);
+            let _ = exchange.open_place.set(place);
             Ok(())
         }
-        Err(bound) => Err(refusal(state, exchange, "watches", bound)),
+        Err(bound) => Err(refusal(state, exchange, bounded, bound)),
     }
 }
 
@@ -66,7 +78,7 @@ pub(crate) fn admit_connection(state: &ChainState, exchange: &Exchange) -> Optio
             None
         }
         Err(bound) => {
-            let mut response = respond::refused(exchange, refusal(state, exchange, "connections", bound));
+            let mut response = respond::refused(exchange, refusal(state, exchange, CONNECTIONS, bound));
             close(&mut response);
             Some(response)
         }
@@ -122,10 +134,10 @@ fn user_name(exchange: &Exchange) -> &str {
     exchange.acting_user().map_or("", |user| &user.name)
 }
 
-fn refusal(state: &ChainState, exchange: &Exchange, what: &str, bound: ReachedBound) -> ApiError {
+fn refusal(state: &ChainState, exchange: &Exchange, (what, flag): BoundedThing, bound: ReachedBound) -> ApiError {
     metrics::record_termination(state, exchange, StatusCode::TOO_MANY_REQUESTS);
-    let of_bound = |who: &dyn Display, most: usize, flag: &str| {
-        format!("too many {what}: {who} {most} open, which is the limit (--max-{what}{flag}), please try again later")
+    let of_bound = |who: &dyn Display, most: usize, suffix: &str| {
+        format!("too many {what}: {who} {most} open, which is the limit ({flag}{suffix}), please try again later")
     };
     let text = match bound {
         ReachedBound::All(most) => of_bound(&"this server has", most, ""),

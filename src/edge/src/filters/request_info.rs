@@ -64,7 +64,7 @@ pub(crate) fn resolve(
         flow: OnceCell::new(),
         queue_wait: Cell::new(Duration::ZERO),
         watch: OnceCell::new(),
-        open_watch: OnceCell::new(),
+        open_place: OnceCell::new(),
         seat: Cell::new(None),
         token_annotations: OnceCell::new(),
         audit: OnceCell::new(),

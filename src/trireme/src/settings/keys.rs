@@ -178,8 +178,8 @@ pub(super) const KEYS: &[SettingKey] = keys! {
     "max-watches" COUNT Some("400000"), "Watches open at a time; further ones get 429, those of system:masters and of exempt priority levels aside; 0 sets no limit";
     "max-watches-per-user" COUNT Some("100000"), "Watches that one user has open at a time, with the same exceptions; 0 sets no limit";
     "http2-max-streams-per-connection" COUNT Some("250"), "Requests in flight on one connection";
-    "max-connections" COUNT Some("40000"), "Connections open at a time; further ones get 429 and are closed, probes and the same exceptions aside, for which a tenth more are accepted; 0 sets no limit";
-    "max-connections-per-user" COUNT Some("10000"), "Connections open at a time whose first request was one user's, with the same exceptions; 0 sets no limit";
+    "max-connections" COUNT Some("40000"), "Connections open at a time; further ones get 429 and are closed, probes and the same exceptions aside, for which a tenth more are accepted; also the streams to kubelets, pods and services (exec, logs, proxies) open at a time, of which further ones get 429; 0 sets no limit";
+    "max-connections-per-user" COUNT Some("10000"), "Connections open at a time whose first request was one user's, and streams of one user, with the same exceptions; 0 sets no limit";
     "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";
     "goaway-chance" CHANCE Some("0"), "Of how many HTTP/2 requests the connection is ended, so that clients spread over replicas that came later; at most 0.02";
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";

@@ -40,7 +40,7 @@ pub(super) async fn stalled() -> HttpResponse {
 }
 
 impl Fixture {
-    fn for_all() -> Self {
+    pub(super) fn for_all() -> Self {
         let mut fixture = Self::new();
         fixture.state.authorizer = Arc::new(AllowAll);
         fixture
