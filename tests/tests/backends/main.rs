@@ -171,6 +171,35 @@ fn logs_are_those_of_the_kubelet() {
             &Value::Null
         )
     );
+    for (accept, why) in [
+        (
+            "text/plain",
+            "only the following media types are accepted: application/json, application/yaml, ",
+        ),
+        (
+            "image/png",
+            "406: Not Acceptable\n\nAvailable representations: text/plain, application/json, ",
+        ),
+    ] {
+        let request = Request {
+            method: "GET",
+            path: &format!("{POD}/log?container=app"),
+            accept: Some(accept),
+            ..Request::default()
+        };
+        let refused = cluster.client().send(&request).expect("an answer");
+        let message = read(&refused)["message"].as_str().unwrap_or_default().to_owned();
+        assert_eq!((refused.code, message.starts_with(why)), (406, true), "{message}");
+    }
+    for subresource in ["log", "exec", "attach", "portforward"] {
+        let request = Request {
+            method: "HEAD",
+            path: &format!("{POD}/{subresource}?container=app"),
+            ..Request::default()
+        };
+        let refused = cluster.client().send(&request).expect("an answer");
+        assert_eq!(refused.code, 405, "{subresource}");
+    }
     let gone = cluster.get("/api/v1/namespaces/default/pods/gone/log?container=app");
     assert_eq!(
         (gone.code, read(&gone)["message"].as_str()),
@@ -294,6 +323,8 @@ fn proxies_lead_to_the_pods_of_a_service() {
                "show": ["Host", "X-Forwarded-Uri", "X-Forwarded-For", "Authorization", "X-Own"]}),
         json!({"path": "/", "method": "GET", "raw": "root ${query}"}),
         json!({"path": "/", "method": "POST", "status": 201, "raw": "made"}),
+        json!({"path": "/page", "raw": "<a href=\"/rewriteme\">test</a>",
+               "headers": {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "max-age=60"}}),
         json!({"path": "/switch", "show": ["Sec-WebSocket-Protocol", "Impersonate-User", "Content-Length"], "status": 101, "headers": {"Connection": "Upgrade", "Upgrade": "own/1"}}),
     ];
     let cluster = Cluster::start(StoreChoice::Etcd, script, Receiver::ca_bundle);
@@ -306,6 +337,12 @@ fn proxies_lead_to_the_pods_of_a_service() {
     assert_eq!((root.code, root.text().as_str()), (200, "root q=1"));
     let by_number = cluster.get("/api/v1/namespaces/default/services/https:web:443/proxy/");
     assert_eq!(by_number.code, 200, "{}", by_number.text());
+    let page = cluster.get(&format!("{proxy}/page"));
+    assert_eq!(page.text(), format!("<a href=\"{proxy}/rewriteme\">test</a>"));
+    assert_eq!(
+        page.header("cache-control").collect::<Vec<_>>(),
+        ["no-cache, private", "max-age=60"]
+    );
     let moved = cluster.get(&format!("{proxy}/moved"));
     assert_eq!(moved.code, 302);
     assert_eq!(
@@ -323,8 +360,6 @@ fn proxies_lead_to_the_pods_of_a_service() {
         ..Request::default()
     };
     let made = cluster.client().send(&request).expect("an answer");
-        json!({"path": "/page", "raw": "<a href=\"/rewriteme\">test</a>",
-               "headers": {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "max-age=60"}}),
     assert_eq!((made.code, made.text().as_str()), (201, "made"));
     let received = cluster.receiver.received();
     let request = received.last().expect("a request");
@@ -337,12 +372,6 @@ fn proxies_lead_to_the_pods_of_a_service() {
     assert_eq!(request["headers"]["Authorization"], Value::Null);
     assert!(
         request["headers"]["X-Forwarded-Uri"][0]
-    let page = cluster.get(&format!("{proxy}/page"));
-    assert_eq!(page.text(), format!("<a href=\"{proxy}/rewriteme\">test</a>"));
-    assert_eq!(
-        page.header("cache-control").collect::<Vec<_>>(),
-        ["no-cache, private", "max-age=60"]
-    );
             .as_str()
             .is_some_and(|uri| uri.ends_with("/a%20b/")),
         "{request}"

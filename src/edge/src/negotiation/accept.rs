@@ -20,23 +20,27 @@ pub(crate) enum Produces {
     Lists,
     /// JSON and nothing else.
     Json,
+    /// A text. It is had only by who would take an object, though.
+    Texts,
 }
 
 impl Produces {
     fn media_types(self) -> &'static [&'static str] {
-        const ALL: [&str; 5] = [
+        const ALL: [&str; 6] = [
+            "text/plain",
             "application/json",
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
             "application/json;stream=watch",
             "application/vnd.kubernetes.protobuf;stream=watch",
         ];
-        let count = match self {
-            Self::Json => 1,
-            Self::Documents => 3,
-            Self::Lists => ALL.len(),
+        let range = match self {
+            Self::Json => 1..2,
+            Self::Documents => 1..4,
+            Self::Lists => 1..6,
+            Self::Texts => 0..4,
         };
-        ALL.get(..count).unwrap_or(&ALL)
+        ALL.get(range).unwrap_or(&ALL)
     }
 
     /// Reports whether the router lets a request with this `Accept` header pass.

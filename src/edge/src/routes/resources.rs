@@ -103,8 +103,8 @@ async fn stored(
     let part = subresource(&exchange, &definition, route.version)?;
     let verbs = part.map_or(definition.verbs, |part| part.verbs);
     let verb = match part {
-        Some(part) if passes_options_on(&exchange, part) => Verb::Get,
-        _ => served_verb(&exchange, verbs, part.map(|part| part.role))?,
+        Some(part) if exchange.method == Method::OPTIONS && is_proxy(part) => Verb::Get,
+        _ => served_verb(&exchange, verbs, part)?,
     };
     if let Some(part) = part.filter(|part| part.role != SubresourceKind::Update) {
         let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
@@ -221,8 +221,8 @@ fn part_of(definition: &ResourceDefinition, part: &SubresourceDefinition) -> Res
     }
 }
 
-/// The verb of the request, if it is among `verbs` and served at such a path. HEAD is served by what is connected to only.
-fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<SubresourceKind>) -> Result<Verb, ApiError> {
+/// The verb of the request, if it is among `verbs` and served at such a path. HEAD is served by what is behind a proxy only.
+fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<&SubresourceDefinition>) -> Result<Verb, ApiError> {
     let RequestVerb::Resource(verb) = exchange.info.verb else {
         return Err(ApiError::method_not_allowed());
     };
@@ -230,10 +230,10 @@ fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<SubresourceKind>)
     let is_served = match verb {
         Verb::Get | Verb::List | Verb::Watch => match exchange.method {
             Method::GET => true,
-            Method::HEAD => part == Some(SubresourceKind::Connect),
+            Method::HEAD => part.is_some_and(is_proxy),
             _ => false,
         },
-        Verb::Create => !is_named || matches!(part, Some(SubresourceKind::Create | SubresourceKind::Connect)),
+        Verb::Create => !is_named || part.is_some_and(|part| part.role != SubresourceKind::Update),
         Verb::Update | Verb::Patch => is_named,
         Verb::Delete | Verb::DeleteCollection => true,
     };
@@ -244,9 +244,9 @@ fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<SubresourceKind>)
     }
 }
 
-/// Reports whether a request is an OPTIONS for what is behind a proxy. No other resource has that method.
-fn passes_options_on(exchange: &Exchange, part: &SubresourceDefinition) -> bool {
-    exchange.method == Method::OPTIONS && part.role == SubresourceKind::Connect && &*part.name == "proxy"
+/// Reports whether a subresource has what is behind a proxy, which may be asked with any method; no other has OPTIONS and HEAD.
+fn is_proxy(part: &SubresourceDefinition) -> bool {
+    part.role == SubresourceKind::Connect && &*part.name == "proxy"
 }
 
 /// Reports whether there is a path for the request at all, whatever its method: that of a single object, of a collection,

@@ -12,20 +12,34 @@ use actix_web::{HttpResponse, web};
 use trireme_machinery::Feature;
 use trireme_registry::{
     ConnectAnswer, ConnectRequest,
-    subresource::{Destination, Passing, SubresourceRole},
+    subresource::{Connect, Destination, Passing, SubresourceRole},
 };
 
 use super::ResourceCall;
-use crate::{filters::authorization, metrics, request_info::RequestInfo, respond::HandlerResult};
+use crate::{
+    filters::authorization,
+    metrics,
+    negotiation::{OfferedForms, Produces, negotiate_view},
+    request_info::RequestInfo,
+    respond::HandlerResult,
+};
 
 /// Finds the backend that the request is for, once it is admitted, and passes the request on.
 pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payload) -> HandlerResult {
     let registry = &call.route.registry;
+    let connect = connect(call, name);
+    if connect.is_some_and(|connect| !connect.is_admitted()) {
+        let offered = OfferedForms {
+            tables: false,
+            ..call.offered()
+        };
+        negotiate_view(call.exchange.accept.as_deref(), Produces::Texts, offered)?;
+    }
     if call
         .api
         .features
         .has(Feature::AuthorizePodWebsocketUpgradeCreatePermission)
-        && needs_create(call, name)
+        && connect.is_some_and(|connect| connect.needs_create())
     {
         authorization::authorize_connection(&*call.api.authorizer, &call.exchange).await?;
     }
@@ -48,9 +62,11 @@ pub(crate) async fn handle(call: &ResourceCall, name: &str, payload: web::Payloa
     }
 }
 
-fn needs_create(call: &ResourceCall, name: &str) -> bool {
-    let role = call.route.registry.info().strategy.subresource(name);
-    matches!(role, Some(SubresourceRole::Connect(connect)) if connect.needs_create())
+fn connect<'c>(call: &'c ResourceCall, name: &str) -> Option<&'c dyn Connect> {
+    match call.route.registry.info().strategy.subresource(name) {
+        Some(SubresourceRole::Connect(connect)) => Some(connect),
+        _ => None,
+    }
 }
 
 fn request(call: &ResourceCall, name: &str) -> ConnectRequest {
