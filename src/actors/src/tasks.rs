@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
-use crate::restart::panic_text;
+use crate::restart::{RestartBudget, RestartPolicy, panic_text};
 
 /// The named tasks of one process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,11 +34,30 @@ struct Inner {
     panics: AtomicU64,
 }
 
+/// The pauses before a task that panics again and again is run anew.
+const PAUSES: RestartPolicy = RestartPolicy {
+    max_restarts: usize::MAX,
+    window: Duration::from_secs(300),
+    backoff: Duration::from_secs(1),
+    max_backoff: Duration::from_secs(60),
+};
+
 impl Inner {
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Cow<'static, str>>> {
         // The map is whole at any time; a panic of another holder does not change that.
         self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+
+    fn panicked(&self, name: &str, cause: &str) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        metrics::counter!("trireme_task_panics_total", "task" => label(name)).increment(1);
+        tracing::error!(task = name, cause, "task panicked");
+    }
+}
+
+/// The name of a task up to the first slash, so that a label has few values.
+fn label(name: &str) -> String {
+    name.split('/').next().unwrap_or_default().to_owned()
 }
 
 impl Tasks {
@@ -69,6 +88,29 @@ impl Tasks {
         })
     }
 
+    /// Spawns a task that is made anew after a panic: at once the first time, then after growing pauses. What it has in its
+    /// hands is lost with the panic, so `make` must start from what is elsewhere.
+    pub fn spawn_restarting<F>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut make: impl FnMut() -> F + Send + 'static,
+    ) -> TaskHandle
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (inner, name) = (Arc::clone(&self.0), name.into());
+        let mut budget = RestartBudget::new(PAUSES);
+        self.spawn_named(name.clone(), async move {
+            while let Err(panic) = AssertUnwindSafe(async { make().await }).catch_unwind().await {
+                inner.panicked(&name, &panic_text(&*panic));
+                let pause = budget.charge(inner.clock.now()).unwrap_or(PAUSES.max_backoff);
+                if !pause.is_zero() {
+                    inner.clock.sleep(pause).await;
+                }
+            }
+        })
+    }
+
     /// Spawns a task that watches its token and winds itself down.
     pub fn spawn_graceful<F>(
         &self,
@@ -86,7 +128,7 @@ impl Tasks {
         let work = AssertUnwindSafe(task(cancelled.clone())).catch_unwind();
         let reported = async move {
             if let Err(panic) = work.await {
-                entry.panicked(&panic_text(&*panic));
+                entry.inner.panicked(&entry.name, &panic_text(&*panic));
             }
         };
         self.0.tracker.spawn_on(reported.instrument(span), &self.0.runtime);
@@ -101,13 +143,16 @@ impl Tasks {
         period: Duration,
         mut tick: impl FnMut() + Send + 'static,
     ) -> TaskHandle {
-        let clock = self.0.clock.clone();
-        self.spawn_named(name, async move {
-            let mut next = clock.now() + period;
+        let (inner, name) = (Arc::clone(&self.0), name.into());
+        self.spawn_named(name.clone(), async move {
+            let mut next = inner.clock.now() + period;
             loop {
-                clock.sleep_until(next).await;
-                tick();
-                next = clock.now().max(next) + period;
+                inner.clock.sleep_until(next).await;
+                // A tick that panics is not the last one.
+                if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(&mut tick)) {
+                    inner.panicked(&name, &panic_text(&*panic));
+                }
+                next = inner.clock.now().max(next) + period;
             }
         })
     }
@@ -117,7 +162,7 @@ impl Tasks {
         self.0.running().values().map(|name| name.to_string()).collect()
     }
 
-    /// The number of tasks that have panicked.
+    /// The number of panics of tasks.
     pub fn panics(&self) -> u64 {
         self.0.panics.load(Ordering::Relaxed)
     }
@@ -139,8 +184,6 @@ struct RunningTask {
     inner: Arc<Inner>,
     id: u64,
     name: Cow<'static, str>,
-    /// The name up to the first slash, so that a label has few values.
-    label: String,
     done: CancellationToken,
 }
 
@@ -148,28 +191,20 @@ impl RunningTask {
     fn enter(inner: &Arc<Inner>, name: Cow<'static, str>, done: CancellationToken) -> Self {
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         inner.running().insert(id, name.clone());
-        let label = name.split('/').next().unwrap_or_default().to_owned();
-        metrics::gauge!("trireme_tasks_running", "task" => label.clone()).increment(1.0);
+        metrics::gauge!("trireme_tasks_running", "task" => label(&name)).increment(1.0);
         Self {
             inner: Arc::clone(inner),
             id,
             name,
-            label,
             done,
         }
-    }
-
-    fn panicked(&self, cause: &str) {
-        self.inner.panics.fetch_add(1, Ordering::Relaxed);
-        metrics::counter!("trireme_task_panics_total", "task" => self.label.clone()).increment(1);
-        tracing::error!(task = %self.name, cause, "task panicked");
     }
 }
 
 impl Drop for RunningTask {
     fn drop(&mut self) {
         self.inner.running().remove(&self.id);
-        metrics::gauge!("trireme_tasks_running", "task" => self.label.clone()).decrement(1.0);
+        metrics::gauge!("trireme_tasks_running", "task" => label(&self.name)).decrement(1.0);
         self.done.cancel();
     }
 }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use trireme_actors::ActorSystem;
+use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{OwnObjects, RegistryHandle, item::parse, request::DeleteOptions};
@@ -97,17 +97,21 @@ fn name_on(hostname: &str) -> String {
 /// Spawns the task that renews this replica's Lease for as long as it lives.
 pub fn keep_identity(system: &ActorSystem, leases: RegistryHandle, identity: ReplicaIdentity) {
     let (clock, leases) = (system.clock().clone(), OwnObjects::new(leases, SERVER));
-    let _ = system.tasks().spawn_named("identity-lease", async move {
-        loop {
-            match identity.renew(&leases).await {
-                Ok(()) => clock.sleep(RENEW).await,
-                Err(error) => {
-                    tracing::debug!(%error, "the identity lease could not be renewed");
-                    clock.sleep(RETRY).await;
-                }
+    let _ = system.tasks().spawn_restarting("identity-lease", move || {
+        renew_for_ever(clock.clone(), leases.clone(), identity.clone())
+    });
+}
+
+async fn renew_for_ever(clock: Clock, leases: OwnObjects, identity: ReplicaIdentity) {
+    loop {
+        match identity.renew(&leases).await {
+            Ok(()) => clock.sleep(RENEW).await,
+            Err(error) => {
+                tracing::debug!(%error, "the identity lease could not be renewed");
+                clock.sleep(RETRY).await;
             }
         }
-    });
+    }
 }
 
 /// The duty: removes the Leases of servers that have not renewed theirs.

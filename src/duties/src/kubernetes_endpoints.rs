@@ -33,16 +33,8 @@ impl AddressPresence {
     /// Spawns the task that announces the address again and again.
     pub fn announce(system: &ActorSystem, announced: AnnouncedAddresses, address: IpAddr) -> Self {
         let (clock, ours) = (system.clock().clone(), announced.clone());
-        let renewing = system.tasks().spawn_named("announce-address", async move {
-            loop {
-                match ours.renew(address).await {
-                    Ok(()) => clock.sleep(RENEW).await,
-                    Err(error) => {
-                        tracing::debug!(%error, "the address could not be announced");
-                        clock.sleep(RETRY).await;
-                    }
-                }
-            }
+        let renewing = system.tasks().spawn_restarting("announce-address", move || {
+            announce_for_ever(clock.clone(), ours.clone(), address)
         });
         Self {
             announced,
@@ -62,6 +54,18 @@ impl AddressPresence {
             Some(Ok(())) => {}
             Some(Err(error)) => tracing::warn!(%error, "the address could not be taken back; it expires"),
             None => tracing::warn!("the address could not be taken back in time; it expires"),
+        }
+    }
+}
+
+async fn announce_for_ever(clock: Clock, announced: AnnouncedAddresses, address: IpAddr) {
+    loop {
+        match announced.renew(address).await {
+            Ok(()) => clock.sleep(RENEW).await,
+            Err(error) => {
+                tracing::debug!(%error, "the address could not be announced");
+                clock.sleep(RETRY).await;
+            }
         }
     }
 }

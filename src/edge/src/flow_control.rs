@@ -16,12 +16,15 @@ pub fn follow_flow_control(
 ) -> Arc<dyn Readiness> {
     let view = View::start(system, "flow-control", sources.map(Reader::clone), FlowFold::default);
     let followed = view.clone();
-    system.tasks().spawn_named("follow-flow-control", async move {
-        let mut changes = followed.changes();
-        loop {
-            fairness.configure((**followed.load()).clone());
-            if changes.changed().await.is_err() {
-                return;
+    system.tasks().spawn_restarting("follow-flow-control", move || {
+        let (followed, fairness) = (followed.clone(), fairness.clone());
+        async move {
+            let mut changes = followed.changes();
+            loop {
+                fairness.configure((**followed.load()).clone());
+                if changes.changed().await.is_err() {
+                    return;
+                }
             }
         }
     });

@@ -18,9 +18,8 @@ const KEY: &str = "compact_rev_key";
 /// Starts compacting.
 pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>, interval: Duration) {
     let clock = system.clock().clone();
-    let _ = system
-        .tasks()
-        .spawn_named("compaction", compact_for_ever(store, clock, interval));
+    let compact = move || compact_for_ever(Arc::clone(&store), clock.clone(), interval);
+    let _ = system.tasks().spawn_restarting("compaction", compact);
 }
 
 /// The version of the key at the last interval.

@@ -47,9 +47,9 @@ impl StoreProbe {
             clock: system.clock().clone(),
             good: Arc::default(),
         };
-        let _ = system
-            .tasks()
-            .spawn_named("store probe", probe.clone().look_for_ever(director));
+        let looking = probe.clone();
+        let look = move || looking.clone().look_for_ever(director.clone());
+        let _ = system.tasks().spawn_restarting("store probe", look);
         probe
     }
 

@@ -15,7 +15,8 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// Starts to show the size.
 pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>) {
     let clock = system.clock().clone();
-    let _ = system.tasks().spawn_named("store size", show_for_ever(store, clock));
+    let show = move || show_for_ever(Arc::clone(&store), clock.clone());
+    let _ = system.tasks().spawn_restarting("store size", show);
 }
 
 async fn show_for_ever(store: Arc<dyn Storage>, clock: Clock) {

@@ -45,6 +45,59 @@ fn a_timer_ticks_once_a_period_and_does_not_make_up() {
 }
 
 #[test]
+fn a_tick_that_panics_is_not_the_last_one() {
+    run(worker::topology(), |kit| async move {
+        let ticks = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&ticks);
+        let period = Duration::from_secs(10);
+        kit.system.tasks().every("timer", period, move || {
+            assert_ne!(counted.fetch_add(1, Ordering::Relaxed), 0, "the first tick trips");
+        });
+        for tick in 1..=2 {
+            kit.clock.wait_for_sleep(period).await;
+            kit.clock.advance(period);
+            eventually("the timer has ticked", || ticks.load(Ordering::Relaxed) == tick).await;
+        }
+        assert_eq!(kit.system.tasks().panics(), 1);
+    });
+}
+
+#[test]
+fn a_task_that_panics_is_made_anew_after_growing_pauses() {
+    run(worker::topology(), |kit| async move {
+        let tasks = kit.system.tasks();
+        let lives = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&lives);
+        let task = tasks.spawn_restarting("restarting", move || {
+            let life = counted.fetch_add(1, Ordering::Relaxed);
+            assert_ne!(life, 1, "it cannot be made");
+            async move { assert_eq!(life, 4, "it trips") }
+        });
+        for pause in [1, 2, 4].map(Duration::from_secs) {
+            kit.clock.wait_for_sleep(pause).await;
+            assert_eq!(tasks.names(), ["restarting"]);
+            kit.clock.advance(pause);
+        }
+        task.done().await;
+        assert_eq!((lives.load(Ordering::Relaxed), tasks.panics()), (5, 4));
+    });
+}
+
+#[test]
+fn a_task_that_panics_is_not_made_anew_when_it_is_cancelled() {
+    run(worker::topology(), |kit| async move {
+        let task = kit
+            .system
+            .tasks()
+            .spawn_restarting("restarting", || async { panic!("it trips") });
+        kit.clock.wait_for_sleep(Duration::from_secs(1)).await;
+        task.cancel();
+        task.done().await;
+        assert_eq!(kit.system.tasks().panics(), 2);
+    });
+}
+
+#[test]
 fn a_manual_clock_moves_by_hand_only() {
     run(worker::topology(), |_| async {
         let manual = ManualClock::new();
