@@ -57,7 +57,7 @@ pub struct TlsOptions {
 /// The reason that TLS options cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TlsOptionsError {
-    /// The CA bundle holds no certificate or a broken one.
+    /// The CA bundle holds no certificate that can be read.
     #[error("the certificate authority of the server cannot be read")]
     Ca,
     /// The machine has no certificates of CAs that can be read.
@@ -176,14 +176,12 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, TlsOptionsError> {
     config.map_err(|_| TlsOptionsError::Identity)
 }
 
-/// Verifies by the CAs of a bundle.
+/// Verifies by the CAs of a bundle. Broken certificates among others are left out, as by Go's `AppendCertsFromPEM`.
 fn verifier(ca: &[u8], provider: Arc<CryptoProvider>) -> Result<CaOrServer, TlsOptionsError> {
-    let trusted = CertificateDer::pem_slice_iter(ca).collect::<Result<Vec<_>, _>>();
-    let trusted = trusted.map_err(|_| TlsOptionsError::Ca)?;
     let mut roots = RootCertStore::empty();
-    for root in &trusted {
-        roots.add(root.clone()).map_err(|_| TlsOptionsError::Ca)?;
-    }
+    let found = CertificateDer::pem_slice_iter(ca).filter_map(Result::ok);
+    let trusted: Vec<_> = found.filter(|root| roots.add(root.clone()).is_ok()).collect();
+    // Without any this is the error.
     let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     Ok(CaOrServer {
         webpki: webpki.map_err(|_| TlsOptionsError::Ca)?,
@@ -343,6 +341,22 @@ mod tests {
         let error = ClientTls::new(&options).expect_err("it is no certificate");
         assert_eq!(error, TlsOptionsError::Identity);
         assert!(!format!("{options:?} {error:?} {error}").contains("SECRET"));
+    }
+
+    #[test]
+    fn broken_certificates_among_others_are_left_out() {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(["a.example".to_owned()]).expect("a name");
+        let good = params.self_signed(&key).expect("it is signed").pem();
+        let block = |content: &str| format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+        let (no_certificate, no_base64) = (block("AAAA"), block("!"));
+        let bundle = [&no_certificate, &good, &no_base64].map(String::as_str).concat();
+        let provider = || Arc::new(aws_lc_rs::default_provider());
+        let verifier = verifier(bundle.as_bytes(), provider()).expect("one can be read");
+        assert_eq!(verifier.trusted.len(), 1);
+        let broken = [no_certificate, no_base64].concat();
+        let error = super::verifier(broken.as_bytes(), provider()).expect_err("none can be read");
+        assert_eq!(error, TlsOptionsError::Ca);
     }
 
     #[test]
