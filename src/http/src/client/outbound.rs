@@ -181,6 +181,17 @@ impl Client {
         answered
     }
 
+    /// Has the next calls to an endpoint, with these TLS settings, open connections of their own: behind one address there may be
+    /// several servers, of which another one may answer. Calls that run go on.
+    pub fn retire_connections(&self, endpoint: &Endpoint, tls: Option<&ClientTls>) {
+        let tls = tls.map(ClientTls::fingerprint);
+        let pools = self.0.pools();
+        let to_there = pools
+            .iter()
+            .filter(|(key, _)| key.endpoint == *endpoint && key.tls == tls);
+        to_there.for_each(|(_, pool)| pool.retire_all());
+    }
+
     /// The name in metrics.
     pub fn label(&self) -> &'static str {
         self.0.label

@@ -332,6 +332,13 @@ impl Pool {
         }
     }
 
+    /// Lends no connection more that is open now; calls that run over one go on.
+    pub(super) fn retire_all(&self) {
+        let mut connections = self.connections();
+        connections.idle.clear();
+        connections.shared.clear();
+    }
+
     /// Ends connections that have been idle for too long. Returns whether nothing is left that is worth keeping.
     pub(super) fn expire(&self) -> bool {
         let now = self.clock.now();

@@ -90,6 +90,29 @@ async fn calls_in_a_row_share_a_connection_whatever_the_protocol() {
 }
 
 #[tokio::test]
+async fn retired_connections_are_not_used_again() {
+    for protocols in [Protocols::Any, Protocols::Http1] {
+        let (server, client) = (Server::start().await, client());
+        let tls = ClientTls::new(&tls_of(&server.ca)).expect("is a CA");
+        for connections in 1..=2 {
+            for _ in 0..2 {
+                let answer = client.send(OutboundCall {
+                    protocols,
+                    ..get(&server, "/hello")
+                });
+                text(answer.await.expect("an answer")).await;
+            }
+            assert_eq!(server.accepted(), connections, "{protocols:?}");
+            // Those with other settings are not concerned.
+            client.retire_connections(&endpoint_of(&server), None);
+            if connections == 1 {
+                client.retire_connections(&endpoint_of(&server), Some(&*tls));
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn calls_at_once_share_a_connection_with_http2_only() {
     for (protocols, connections) in [(Protocols::Any, 1), (Protocols::Http1, 4)] {
         let (server, client) = (Server::start().await, client());
