@@ -50,6 +50,9 @@ pub trait Controller: Send + Sync + 'static {
     /// The keys that a change adds to the queue.
     fn concerned(&self, change: &ObjectChange) -> Vec<Self::Key>;
 
+    /// Forgets what only the holder of the lease shows; called when the lease is no longer held here.
+    fn release(&self) {}
+
     /// Brings the state about. Only the holder of the lease can call it.
     fn run<'a>(
         &'a self,

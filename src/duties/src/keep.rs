@@ -104,6 +104,7 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
             let until_deposed = async {
                 while let Some(term) = begin(&fences, &tenure, &clock).await {
                     let _shown = Shown::of(lease);
+                    let _released = ReleaseAtEnd(&duty);
                     tokio::select! {
                         biased;
                         () = term.fence().refused() => {}
@@ -160,6 +161,15 @@ impl Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         self.0.set(0.0);
+    }
+}
+
+/// Tells a duty when it is no longer done here.
+struct ReleaseAtEnd<'d, C: Controller>(&'d C);
+
+impl<C: Controller> Drop for ReleaseAtEnd<'_, C> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

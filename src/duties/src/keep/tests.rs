@@ -110,6 +110,59 @@ fn a_duty_is_done_while_its_lease_is_held_and_no_longer() {
     });
 }
 
+/// A duty that shows something while it is done here.
+struct Showing(Arc<watch::Sender<bool>>);
+
+impl Controller for Showing {
+    type Key = SingleKey;
+
+    fn duty(&self) -> Duty {
+        DUTY
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(3600)
+    }
+
+    fn always(&self) -> Vec<SingleKey> {
+        vec![SingleKey]
+    }
+
+    fn concerned(&self, _: &ObjectChange) -> Vec<SingleKey> {
+        Vec::new()
+    }
+
+    fn release(&self) {
+        self.0.send_replace(false);
+    }
+
+    fn run<'a>(
+        &'a self,
+        _: &'a SingleKey,
+        _: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<SingleKey>, ApiError>> {
+        self.0.send_replace(true);
+        Box::pin(future::ready(Ok(ReconcileResult::done())))
+    }
+}
+
+#[test]
+fn what_a_duty_shows_is_forgotten_with_its_lease() {
+    testkit::run(Topology::trireme(), |kit| async move {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (leases, held) = watch::channel(lease(1));
+        let shown = Arc::new(watch::Sender::new(false));
+        let mut is_shown = shown.subscribe();
+        keep(&kit.system, fences(&dir), LeaseWatch::new(held), Showing(shown));
+        for token in [2, 3] {
+            is_shown.wait_for(|is_shown| *is_shown).await.expect("it is done");
+            leases.send_replace(None);
+            is_shown.wait_for(|is_shown| !*is_shown).await.expect("it is released");
+            leases.send_replace(lease(token));
+        }
+    });
+}
+
 #[test]
 fn a_duty_that_fails_is_tried_again_later_each_time() {
     testkit::run(Topology::trireme(), |kit| async move {
