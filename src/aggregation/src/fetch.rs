@@ -1,20 +1,54 @@
-//! Calls of other servers for their documents.
+//! Calls of other servers in this one's own name.
 
 use std::time::Duration;
 
-use trireme_http::client::{OutboundBody, Protocols, RemoteAnswer, Request};
+use trireme_http::client::{OutboundBody, Protocols, RemoteAnswer, Request, Uri};
+use trireme_registry::request::UserInfo;
 
-use crate::remote::RemoteBackend;
+use crate::{forward, remote::RemoteBackend};
 
-/// The time that a document may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// A user that servers see, with its groups.
+pub(crate) type OwnUser = (&'static str, &'static [&'static str]);
+
+/// The user that looks at what a server serves, with the right to do so.
+pub(crate) const MASTER: OwnUser = (KUBE_AGGREGATOR, &["system:masters"]);
+/// The user that asks for the resources of one version.
+pub(crate) const DISCOVERER: OwnUser = (KUBE_AGGREGATOR, &[]);
+/// The user that asks for OpenAPI documents.
+pub(crate) const OPENAPI_READER: OwnUser = ("system:aggregator", &[]);
+
+const KUBE_AGGREGATOR: &str = "system:kube-aggregator";
+
+/// A GET in the name of this server.
+pub(crate) fn own_request(
+    (name, groups): OwnUser,
+    path: &str,
+    accept: Option<&'static str>,
+) -> Result<Request<OutboundBody>, String> {
+    let mut request = Request::new(OutboundBody::empty());
+    *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
+    let user = UserInfo {
+        name: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        ..UserInfo::default()
+    };
+    forward::set_user(request.headers_mut(), &user);
+    if let Some(accept) = accept {
+        forward::set(request.headers_mut(), "accept", accept);
+    }
+    Ok(request)
+}
 
 /// Sends a request and reads the whole answer.
 ///
 /// # Errors
 /// If there is none.
-pub(crate) async fn fetch(backend: &RemoteBackend, request: Request<OutboundBody>) -> Result<RemoteAnswer, String> {
-    let response = backend.send(request, Protocols::Any, Some(TIMEOUT)).await;
+pub(crate) async fn fetch(
+    backend: &RemoteBackend,
+    request: Request<OutboundBody>,
+    timeout: Duration,
+) -> Result<RemoteAnswer, String> {
+    let response = backend.send(request, Protocols::Any, Some(timeout)).await;
     let response = response.map_err(|error| backend.failure(&error))?;
     RemoteAnswer::read(response)
         .await

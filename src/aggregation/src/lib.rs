@@ -15,6 +15,7 @@ mod api_service;
 mod availability;
 mod custom;
 mod discovery;
+mod documents;
 mod fetch;
 mod forward;
 mod local;

@@ -12,25 +12,16 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
-    time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use trireme_actors::{ActorSystem, Clock};
-use trireme_machinery::GroupVersion;
-use trireme_registry::{DirectorHandle, ProxiedOpenApi, ProxiedVersion, Readiness};
+use trireme_registry::{DirectorHandle, ProxiedVersion, Readiness};
 
 use crate::{
-    api_service::ApiService,
-    discovery, openapi,
-    remote::{RemoteError, RemoteServers},
+    documents::{DocumentSource, FetchedDocument, LAST_RETRY, RemoteDocuments},
+    remote::RemoteServers,
 };
-
-/// The interval at which documents are asked for again.
-const REFRESH: Duration = Duration::from_secs(60);
-/// The delays after failures: from the first to the last of them.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// The progress of the work. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -54,7 +45,7 @@ impl Publication {
         self.has_come(&self.progress.has_routes, &self.progress.routed)
     }
 
-    /// Reports whether every server of the start has been asked for its documents.
+    /// Reports whether every server of the start has been asked for discovery.
     pub fn has_documents(&self) -> bool {
         self.has_come(&self.progress.has_documents, &self.progress.asked)
     }
@@ -92,16 +83,20 @@ pub fn publish(system: &ActorSystem, remote: RemoteServers, director: DirectorHa
             has_documents: AtomicBool::new(false),
         }),
     };
-    let publisher = Publisher {
-        remote,
-        director,
-        documents: HashMap::new(),
-        published: Vec::new(),
-        fetching: FuturesUnordered::new(),
-        progress: Arc::clone(&publication.progress),
-        clock: system.clock().clone(),
-    };
-    let _ = system.tasks().spawn_named("aggregated-documents", publisher.run());
+    let (progress, clock) = (Arc::clone(&publication.progress), system.clock().clone());
+    // After a panic all is asked for, and published, anew.
+    let _ = system.tasks().spawn_restarting("aggregated-documents", move || {
+        let publisher = Publisher {
+            remote: remote.clone(),
+            director: director.clone(),
+            documents: HashMap::new(),
+            published: Vec::new(),
+            fetching: FuturesUnordered::new(),
+            progress: Arc::clone(&progress),
+            clock: clock.clone(),
+        };
+        publisher.run()
+    });
     publication
 }
 
@@ -110,37 +105,9 @@ struct Publisher {
     director: DirectorHandle,
     documents: HashMap<Arc<str>, RemoteDocuments>,
     published: Vec<ProxiedVersion>,
-    fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, FetchedDocuments)>>,
+    fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, FetchedDocument)>>,
     progress: Arc<PublicationProgress>,
     clock: Clock,
-}
-
-/// The documents of an APIService.
-struct RemoteDocuments {
-    /// The server that they are from, and whether it is available.
-    source: DocumentSource,
-    discovery: Arc<str>,
-    openapi: Arc<ProxiedOpenApi>,
-    /// The time at which to fetch them again; `None` while they are asked for.
-    due: Option<Instant>,
-    retry: Duration,
-    was_asked: bool,
-}
-
-/// The facts of an APIService on which its documents depend.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct DocumentSource {
-    namespace: String,
-    name: String,
-    port: u16,
-    is_available: bool,
-}
-
-/// The documents that have come.
-struct FetchedDocuments {
-    source: DocumentSource,
-    discovery: Result<String, String>,
-    openapi: Result<Arc<ProxiedOpenApi>, String>,
 }
 
 impl Publisher {
@@ -152,7 +119,7 @@ impl Publisher {
                 self.look();
                 self.bring_about().await;
             }
-            let due = self.documents.values().filter_map(|documents| documents.due).min();
+            let due = self.documents.values().filter_map(RemoteDocuments::due).min();
             let wake_at = due.unwrap_or_else(|| self.clock.now() + LAST_RETRY);
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
@@ -176,58 +143,23 @@ impl Publisher {
                 .documents
                 .entry(Arc::clone(name))
                 .or_insert_with(|| RemoteDocuments::unknown(source.clone(), &service.group_version, now));
-            if documents.source != source {
-                let was_asked = documents.was_asked;
-                *documents = RemoteDocuments::unknown(source, &service.group_version, now);
-                documents.was_asked = was_asked;
-            }
-            if documents.due.is_some_and(|due| due <= now) {
-                documents.due = None;
-                let asking = Asking {
-                    remote: self.remote.clone(),
-                    source: documents.source.clone(),
-                    version: service.group_version.clone(),
-                    openapi: Arc::clone(&documents.openapi),
-                };
+            documents.follow(source, now);
+            for request in documents.begin_requests(&self.remote, now) {
                 let name = Arc::clone(name);
                 self.fetching.push(Box::pin(async move {
-                    let fetched = asking.ask(&name).await;
+                    let fetched = request.fetch(&name).await;
                     (name, fetched)
                 }));
             }
         }
     }
 
-    /// Takes documents over, unless they are from a server of before.
-    fn take(&mut self, name: &Arc<str>, fetched: FetchedDocuments) {
-        let documents = self.documents.get_mut(name);
-        let Some(documents) = documents.filter(|documents| documents.source == fetched.source) else {
+    fn take(&mut self, name: &Arc<str>, fetched: FetchedDocument) {
+        let Some(documents) = self.documents.get_mut(name) else {
             return;
         };
-        let now = self.clock.now();
-        documents.was_asked = true;
-        let failure = fetched
-            .discovery
-            .as_ref()
-            .err()
-            .or(fetched.openapi.as_ref().err())
-            .cloned();
-        if let Ok(discovery) = fetched.discovery {
-            documents.discovery = discovery.into();
-        }
-        if let Ok(openapi) = fetched.openapi {
-            documents.openapi = openapi;
-        }
-        match failure {
-            None => {
-                documents.due = Some(now + REFRESH);
-                documents.retry = FIRST_RETRY;
-            }
-            Some(why) => {
-                tracing::debug!(service = &**name, why, "an API server does not answer discovery");
-                documents.due = Some(now + documents.retry);
-                documents.retry = (documents.retry * 2).min(LAST_RETRY);
-            }
+        if let Err(why) = documents.take(fetched, self.clock.now()) {
+            tracing::debug!(service = &**name, why, "an API server does not give a document");
         }
     }
 
@@ -243,8 +175,8 @@ impl Publisher {
                     service: Arc::clone(name),
                     group_priority: service.group_priority,
                     version_priority: service.version_priority,
-                    discovery: Arc::clone(&documents.discovery),
-                    openapi: Arc::clone(&documents.openapi),
+                    discovery: Arc::clone(documents.discovery()),
+                    openapi: Arc::clone(documents.openapi()),
                 })
             })
             .collect();
@@ -256,69 +188,8 @@ impl Publisher {
             self.published = versions;
         }
         self.progress.routed.store(services.revision, Ordering::Release);
-        if self.documents.values().all(|documents| documents.was_asked) {
+        if self.documents.values().all(RemoteDocuments::has_discovery_answer) {
             self.progress.asked.store(services.revision, Ordering::Release);
-        }
-    }
-}
-
-impl DocumentSource {
-    fn of(service: &ApiService) -> Option<Self> {
-        let (namespace, name, port) = service.proxied()?.key();
-        Some(Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            port,
-            is_available: service.available == Some(true),
-        })
-    }
-}
-
-impl RemoteDocuments {
-    fn unknown(source: DocumentSource, version: &GroupVersion, now: Instant) -> Self {
-        Self {
-            source,
-            discovery: discovery::stale(&version.version).into(),
-            openapi: Arc::default(),
-            due: Some(now),
-            retry: FIRST_RETRY,
-            was_asked: false,
-        }
-    }
-}
-
-/// A look at the documents of one server.
-struct Asking {
-    remote: RemoteServers,
-    source: DocumentSource,
-    version: GroupVersion,
-    openapi: Arc<ProxiedOpenApi>,
-}
-
-impl Asking {
-    /// Asks a server for its documents. A server that is not available is asked for discovery, too, as kube-apiserver asks it.
-    async fn ask(self, name: &str) -> FetchedDocuments {
-        let services = self.remote.services().load();
-        let server = services.find(name).and_then(|service| service.proxied());
-        let backend = match server {
-            Some(server) => self.remote.backend_of(server).await,
-            None => Err(RemoteError::Unavailable.to_string()),
-        };
-        let (discovery, openapi) = match &backend {
-            Ok(backend) => (
-                discovery::entry(backend, &self.version).await,
-                if self.source.is_available {
-                    openapi::documents(backend, &self.version, &self.openapi).await
-                } else {
-                    Err(RemoteError::Unavailable.to_string())
-                },
-            ),
-            Err(why) => (Err(why.clone()), Err(why.clone())),
-        };
-        FetchedDocuments {
-            source: self.source,
-            discovery,
-            openapi,
         }
     }
 }

@@ -8,6 +8,7 @@ use trireme_http::client::{
     Client, ClientError, ClientIdentity, ClientSettings, ClientTls, Endpoint, IncomingBody, OutboundBody, OutboundCall,
     Protocols, Request, Response,
 };
+use trireme_machinery::schema::TypeTable;
 use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
 
 use crate::api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget};
@@ -23,6 +24,8 @@ pub struct RemoteSettings {
     pub identity: ProxyIdentity,
     /// True if redirects are not passed on.
     pub rejects_redirects: bool,
+    /// The types of the API machinery, by which documents of other servers are decoded.
+    pub types: &'static TypeTable,
 }
 
 /// The other API servers. Cheap to clone.
@@ -101,6 +104,10 @@ impl RemoteServers {
 
     pub(crate) fn services(&self) -> &ApiServiceView {
         &self.0.services
+    }
+
+    pub(crate) fn types(&self) -> &'static TypeTable {
+        self.0.settings.types
     }
 
     pub(crate) fn resolver(&self) -> &ServiceResolver {

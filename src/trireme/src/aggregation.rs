@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use trireme_actors::ActorSystem;
+use trireme_actors::{ActorSystem, Clock};
 use trireme_aggregation::{LocalService, LocalServices, Publication, RemoteServers, RemoteSettings, publish};
 use trireme_cluster::Group;
 use trireme_edge::{Health, Probes};
@@ -63,15 +63,11 @@ impl Aggregation {
         let _ = registration
             .names
             .set(services.iter().map(LocalService::name).collect());
-        let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());
-        let run = async move {
-            while let Err(error) = local.run().await {
-                tracing::debug!(%error, "the store does not take the server's own objects yet");
-                clock.sleep(REGISTRATION_RETRY).await;
-            }
-            registration.is_done.store(true, Ordering::Relaxed);
-        };
-        let _ = system.tasks().spawn_named("local-apiservices", run);
+        let local = Arc::new(LocalServices::new(route.registry, services));
+        let clock = system.clock().clone();
+        let _ = system.tasks().spawn_restarting("local-apiservices", move || {
+            register(Arc::clone(&local), Arc::clone(&registration), clock.clone())
+        });
     }
 
     /// Adds the checks that bear the names of kube-aggregator's.
@@ -108,13 +104,14 @@ impl Aggregation {
                 Box::new(move || registration.is_done.load(Ordering::Relaxed)),
             ),
             ("autoregister-completion", Box::new(move || completion.is_registered())),
-            ("poststarthook/apiservice-openapi-controller", self.documents()),
-            ("poststarthook/apiservice-openapiv3-controller", self.documents()),
+            // As in kube-apiserver, OpenAPI of other servers is waited for by nobody.
+            ("poststarthook/apiservice-openapi-controller", Box::new(|| true)),
+            ("poststarthook/apiservice-openapiv3-controller", Box::new(|| true)),
         ];
         add_hooks(health, Probes::All, checks)
     }
 
-    /// The check that every server has been asked for its documents.
+    /// The check that every server has been asked for discovery.
     fn documents(&self) -> IsDone {
         let publication = self.publication.clone();
         Box::new(move || publication.has_documents())
@@ -125,6 +122,15 @@ impl Aggregation {
         let names = self.registration.names.get();
         names.is_some_and(|names| names.iter().all(|name| self.remote.is_available(name)))
     }
+}
+
+/// Registers the local services as soon as the store takes them.
+async fn register(local: Arc<LocalServices>, registration: Arc<LocalRegistration>, clock: Clock) {
+    while let Err(error) = local.run().await {
+        tracing::debug!(%error, "the store does not take the server's own objects yet");
+        clock.sleep(REGISTRATION_RETRY).await;
+    }
+    registration.is_done.store(true, Ordering::Relaxed);
 }
 
 /// The group of APIServices, which has none of its own: the aggregator registers what is behind it.

@@ -148,6 +148,7 @@ pub(crate) async fn start(
         services,
         identity: proxy_identity,
         rejects_redirects: settings.aggregation.rejects_redirects,
+        types: trireme_schema::type_table(),
     };
     Ok(Served {
         aggregation: Aggregation::start(system, &director, remote),

@@ -19,6 +19,7 @@ use crate::{
     definition::ResourceDefinition,
     documents::{Document, Documents, VersionEntry, VersionedResource, document::hex},
     openapi_fragment::SchemaSource,
+    proxied::ProxiedVersion,
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -28,7 +29,7 @@ pub(in crate::documents) struct RenderedOpenApi {
     schemas: Arc<dyn SchemaSource>,
     /// Shared by all sets that follow each other.
     kept: Arc<Mutex<Kept>>,
-    /// Below `/openapi/v3/`.
+    /// Of this server's documents below `/openapi/v3/`.
     hashes: OnceLock<BTreeMap<String, String>>,
 }
 
@@ -75,9 +76,21 @@ impl RenderedOpenApi {
 impl Documents {
     /// The index `/openapi/v3`.
     pub fn openapi_index(&self) -> Document {
-        let paths: Object = self
-            .openapi_hashes()
-            .iter()
+        let mut hashes: BTreeMap<&String, &String> = BTreeMap::new();
+        for proxied in self.proxied.iter() {
+            hashes.extend(&proxied.openapi.v3_hashes);
+        }
+        hashes.extend(self.openapi_hashes());
+        // A version's own server is the one to ask, whatever others name.
+        for proxied in self.proxied.iter() {
+            let path = format!("apis/{}", proxied.group_version);
+            match proxied.openapi.v3_hashes.get_key_value(&path) {
+                Some((path, hash)) => hashes.insert(path, hash),
+                None => hashes.remove(&path),
+            };
+        }
+        let paths: Object = hashes
+            .into_iter()
             .map(|(path, hash)| {
                 let url = format!("/openapi/v3/{path}?hash={hash}");
                 (path.clone(), json!({"serverRelativeURL": url}))
@@ -86,19 +99,26 @@ impl Documents {
         Document::of(&json!({"paths": paths}))
     }
 
-    /// The hash of the OpenAPI 3 document at a path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
+    /// The version of another server that has the OpenAPI 3 document at a path below `/openapi/v3/`, if this server has none.
+    pub fn openapi_v3_server(&self, path: &str) -> Option<&ProxiedVersion> {
+        match self.openapi_hashes().contains_key(path) {
+            true => None,
+            false => self.proxied.find_openapi(path),
+        }
+    }
+
+    /// The hash of this server's OpenAPI 3 document at a path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
     pub fn openapi_v3_hash(&self, path: &str) -> Option<&str> {
         self.openapi_hashes().get(path).map(String::as_str)
     }
 
-    /// The OpenAPI 3 document at a path below `/openapi/v3/`; those of other servers are asked for there. The first time
-    /// takes long.
+    /// This server's OpenAPI 3 document at a path below `/openapi/v3/`. The first time takes long.
     pub fn openapi_v3(&self, path: &str) -> Option<Document> {
         let hash = self.openapi_v3_hash(path)?;
         if let Some(document) = self.openapi.kept().v3.get(hash) {
             return Some(document.clone());
         }
-        let subject = self.subject(path).filter(|subject| !self.is_proxied(subject))?;
+        let subject = self.subject(path)?;
         let body = render::v3(&self.resources_of(&subject), &self.sources_of(&subject), &subject);
         let document = Document {
             body: body.to_string().into_bytes().into(),
@@ -144,7 +164,8 @@ impl Documents {
 
     fn openapi_v2(&self) -> V2 {
         let mut hashes: Vec<&str> = self.openapi_hashes().values().map(String::as_str).collect();
-        let proxied = || self.proxied.iter().filter_map(|proxied| proxied.openapi.v2.as_ref());
+        let proxied = self.proxied.by_priority();
+        let proxied = || proxied.iter().filter_map(|proxied| proxied.openapi.v2.as_ref());
         hashes.extend(proxied().map(|(hash, _)| hash.as_str()));
         let hash = hex(&Sha512::digest(hashes.join("")));
         if let Some(v2) = self.openapi.kept().v2.clone().filter(|v2| v2.hash == hash) {
@@ -154,7 +175,6 @@ impl Documents {
             .openapi_hashes()
             .keys()
             .filter_map(|path| self.subject(path))
-            .filter(|subject| !self.is_proxied(subject))
             .collect();
         let resources: Vec<&VersionedResource> = self.versions.values().flat_map(|entry| &entry.resources).collect();
         let sources = self.sources(&resources);
@@ -169,10 +189,6 @@ impl Documents {
         };
         self.openapi.kept().v2 = Some(v2.clone());
         v2
-    }
-
-    fn is_proxied(&self, subject: &DocumentSubject<'_>) -> bool {
-        matches!(subject, DocumentSubject::Version(group, version) if self.proxied.find(group, version).is_some())
     }
 
     /// The subject of a document.
@@ -246,11 +262,7 @@ impl Documents {
                 hashes.insert(path.clone(), self.hash(&path, Some(entry), &by_source));
             }
             for proxied in self.proxied.iter() {
-                let path = format!("apis/{}", proxied.group_version);
-                match &proxied.openapi.v3_hash {
-                    Some(hash) => hashes.insert(path, hash.clone()),
-                    None => hashes.remove(&path),
-                };
+                hashes.remove(&format!("apis/{}", proxied.group_version));
             }
             for path in OTHER_PATHS.iter().map(OtherPath::document) {
                 hashes.insert(path.to_owned(), self.hash(path, None, &by_source));

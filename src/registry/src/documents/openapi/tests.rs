@@ -14,6 +14,7 @@ use crate::{
     documents::Documents,
     fixtures::{nodes, widgets},
     openapi_fragment::{NoSchemas, OpenApiFragment, SchemaSource},
+    proxied::{ProxiedOpenApi, ProxiedVersion, ProxiedVersions},
     verb::Verb,
 };
 
@@ -248,4 +249,62 @@ fn references_within_data_are_none() {
     let mut wanted = schema.clone();
     wanted["properties"]["default"] = json!({"$ref": "#/definitions/test.Other"});
     assert_eq!(shown, wanted);
+}
+
+/// A version of another server, whose index names these paths, and whose definition `com.Thing` has this type.
+fn proxied(service: &str, group_priority: i32, paths: &[&str], of_type: &str) -> ProxiedVersion {
+    let (version, group) = service.split_once('.').expect("a version and a group");
+    let hashes = paths.iter().map(|path| ((*path).to_owned(), format!("of-{service}")));
+    let v2 = json!({"paths": {}, "definitions": {"com.Thing": {"type": of_type}}});
+    ProxiedVersion {
+        group_version: GroupVersion::new(group, version),
+        service: service.into(),
+        group_priority,
+        version_priority: 1,
+        discovery: "{}".into(),
+        openapi: Arc::new(ProxiedOpenApi {
+            v3_hashes: hashes.collect(),
+            v2: Some((of_type.to_owned(), v2)),
+        }),
+    }
+}
+
+#[test]
+fn documents_of_other_servers_are_those_that_this_one_does_not_have() {
+    let definitions = vec![Arc::new(custom(true)), Arc::new(nodes())];
+    let versions = vec![
+        proxied(
+            "v1.a.com",
+            100,
+            &["apis/a.com", "apis/a.com/v1", "api/v1", "apis/b.com/v1"],
+            "string",
+        ),
+        proxied("v1.b.com", 200, &["apis/b.com/v1"], "integer"),
+        proxied("v1.example.com", 50, &[], "number"),
+    ];
+    let documents = documents(custom(true)).changed_to(definitions, ProxiedVersions::of(versions));
+    let index: Value = serde_json::from_slice(&documents.openapi_index().body).expect("it is JSON");
+    let url = |path: &str| index["paths"][path]["serverRelativeURL"].as_str().map(str::to_owned);
+    let of = |path: &str, service: &str| Some(format!("/openapi/v3/{path}?hash=of-{service}"));
+    assert_eq!(url("apis/a.com"), of("apis/a.com", "v1.a.com"));
+    assert_eq!(url("apis/a.com/v1"), of("apis/a.com/v1", "v1.a.com"));
+    assert_eq!(url("apis/b.com/v1"), of("apis/b.com/v1", "v1.b.com"), "its own server");
+    assert_ne!(url("api/v1"), of("api/v1", "v1.a.com"), "that of this server");
+    assert_eq!(url("apis/example.com/v1"), None, "another server answers, and has none");
+
+    let server = |path: &str| documents.openapi_v3_server(path).map(|found| &*found.service);
+    assert_eq!(server("apis/a.com"), Some("v1.a.com"));
+    assert_eq!(server("apis/b.com/v1"), Some("v1.b.com"));
+    assert_eq!(server("apis/example.com/v1"), Some("v1.example.com"));
+    assert_eq!((server("api/v1"), server("apis/c.com")), (None, None));
+    assert!(documents.openapi_v3("api/v1").is_some() && documents.openapi_v3("apis/a.com").is_none());
+
+    let v2: Value = serde_json::from_slice(&documents.openapi_v2_json().body).expect("it is JSON");
+    let types = ["com.Thing", "com.Thing_v2", "com.Thing_v3"].map(|name| v2["definitions"][name]["type"].clone());
+    assert_eq!(
+        types,
+        ["integer", "string", "number"],
+        "by the priorities of their groups"
+    );
+    assert!(!keys(&v2["paths"]).contains(&"/apis/a.com/"));
 }
