@@ -1,5 +1,7 @@
 //! Priority and fairness as clients see it: who is classified how, who waits, and who is refused.
 
+#[path = "flow_control/delegated.rs"]
+mod delegated;
 #[path = "flow_control/overload.rs"]
 mod overload;
 

@@ -50,6 +50,9 @@ pub enum RemoteError {
     /// It did not answer: 503.
     #[error("error trying to reach service: {0}")]
     Unreachable(String),
+    /// It was asked to go on with another protocol, and answered with this code instead: 503.
+    #[error("invalid upgrade response: status code {0}")]
+    NotSwitched(u16),
 }
 
 /// Another server, found and ready to be called.

@@ -73,16 +73,13 @@ pub(super) async fn v3(
     payload: web::Payload,
 ) -> HttpResponse {
     let surface = api.director.settled_surface().await;
-    let version = exchange.info.path().strip_prefix("/openapi/v3/apis/");
-    let version = version.and_then(|version| version.trim_end_matches('/').split_once('/'));
-    if let Some(proxied) = version.and_then(|(group, version)| surface.proxied(group, version)) {
-        return proxied::forward_own(&exchange, &api, &request, payload, proxied).await;
+    let path = exchange.info.path().strip_prefix("/openapi/v3/").unwrap_or_default();
+    let path = path.trim_end_matches('/').to_owned();
+    if let Some(proxied) = surface.documents().openapi_v3_server(&path) {
+        return proxied::forward(&exchange, &api, &request, payload, proxied).await;
     }
     let answered = async {
         read_only(&exchange)?;
-        let path = exchange.info.path().strip_prefix("/openapi/v3/").unwrap_or_default();
-        let path = path.trim_end_matches('/').to_owned();
-        let surface = api.director.settled_surface().await;
         let Some(hash) = surface.documents().openapi_v3_hash(&path).map(str::to_owned) else {
             return Ok(HttpResponse::NotFound().finish());
         };

@@ -10,15 +10,21 @@ use actix_web::{
 use trireme_aggregation::{
     Forwarded, REDIRECTED, RemoteBackend, RemoteError, absolute_location, is_redirect, remove_hop_by_hop,
 };
-use trireme_http::client::{ClientError, Protocols, Request};
+use trireme_http::client::{ClientError, HeaderValue, IncomingBody, OutboundBody, Protocols, Request, Response};
 use trireme_registry::{ProxiedVersion, request::UserInfo};
 
-use crate::{api::EdgeShared, exchange::Exchange, metrics, passing, respond};
+use crate::{
+    api::EdgeShared,
+    exchange::Exchange,
+    metrics,
+    passing::{self, Pump},
+    respond,
+};
 
 /// The timeout of discovery requests, which clients make before anything else.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The user that asks other servers for their OpenAPI documents.
-const AGGREGATOR: &str = "system:aggregator";
+const SWITCHING_PROTOCOLS: u16 = 101;
+
 /// Passes a request on in the name of its user.
 pub(super) async fn forward(
     exchange: &Exchange,
@@ -27,39 +33,11 @@ pub(super) async fn forward(
     payload: web::Payload,
     proxied: &ProxiedVersion,
 ) -> HttpResponse {
-    match exchange.acting_user() {
-        Some(user) => forward_as(user, exchange, api, http, payload, proxied).await,
-        None => {
-            let code = StatusCode::INTERNAL_SERVER_ERROR;
-            metrics::record_not_proxied(exchange, &proxied.group_version, code);
-            respond::text(code, "missing user\n")
-        }
-    }
-}
-
-/// Passes a request on in the name of this server: for documents that it merges with its own.
-pub(super) async fn forward_own(
-    exchange: &Exchange,
-    api: &EdgeShared,
-    http: &HttpRequest,
-    payload: web::Payload,
-    proxied: &ProxiedVersion,
-) -> HttpResponse {
-    let user = UserInfo {
-        name: AGGREGATOR.to_owned(),
-        ..UserInfo::default()
+    let Some(user) = exchange.acting_user() else {
+        let code = StatusCode::INTERNAL_SERVER_ERROR;
+        metrics::record_not_proxied(exchange, &proxied.group_version, code);
+        return respond::text(code, "missing user\n");
     };
-    forward_as(&user, exchange, api, http, payload, proxied).await
-}
-
-async fn forward_as(
-    user: &UserInfo,
-    exchange: &Exchange,
-    api: &EdgeShared,
-    http: &HttpRequest,
-    payload: web::Payload,
-    proxied: &ProxiedVersion,
-) -> HttpResponse {
     let answered = async {
         let backend = api.aggregation.available(&proxied.service).await?;
         let passed = PassedRequest {
@@ -77,11 +55,13 @@ async fn forward_as(
 
 fn refusal(exchange: &Exchange, proxied: &ProxiedVersion, error: &RemoteError) -> HttpResponse {
     let code = match error {
-        RemoteError::Unavailable | RemoteError::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        RemoteError::Unavailable | RemoteError::Unreachable(_) | RemoteError::NotSwitched(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         RemoteError::Trust(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     // One that was called and did not answer has not been kept from it.
-    if !matches!(error, RemoteError::Unreachable(_)) {
+    if !matches!(error, RemoteError::Unreachable(_) | RemoteError::NotSwitched(_)) {
         metrics::record_not_proxied(exchange, &proxied.group_version, code);
     }
     respond::text(code, format!("{error}\n"))
@@ -102,8 +82,43 @@ impl PassedRequest<'_> {
         payload: web::Payload,
     ) -> Result<HttpResponse, RemoteError> {
         let upgrade = passing::upgrade(http);
-        let authority = self.backend.authority();
-        let (body, pump) = passing::body(http, payload, upgrade.is_some());
+        let asks_to_switch = upgrade.is_some();
+        let (body, pump) = passing::body(http, payload, asks_to_switch);
+        let request = self.request(user, http, body, upgrade)?;
+        let protocols = if asks_to_switch {
+            Protocols::Http1
+        } else {
+            Protocols::Any
+        };
+        // The other server does the work from here on; when it has sent the first events of a watch is not known here.
+        if self.exchange.info.is_long_running() {
+            drop(self.exchange.seat.take());
+        }
+        let sent = self.backend.send(request, protocols, self.timeout());
+        let (sent, pump) = passing::with_body(sent, pump).await;
+        let response = sent.map_err(|error| self.unreachable(&error))?;
+        if asks_to_switch {
+            return self.switched(response).await;
+        }
+        if self.backend.rejects_redirects() && is_redirect(&response) {
+            return Ok(HttpResponse::BadGateway()
+                .insert_header((header02::CONTENT_TYPE, "text/plain; charset=utf-8"))
+                .body(REDIRECTED));
+        }
+        if response.status().as_u16() == SWITCHING_PROTOCOLS {
+            let why = "backend tried to switch protocol when none was requested";
+            return Err(RemoteError::Unreachable(why.to_owned()));
+        }
+        Ok(self.answer(response, pump))
+    }
+
+    fn request(
+        &self,
+        user: &UserInfo,
+        http: &HttpRequest,
+        body: OutboundBody,
+        upgrade: Option<HeaderValue>,
+    ) -> Result<Request<OutboundBody>, RemoteError> {
         let mut request = Request::new(body);
         let unwritable = |error: &dyn std::fmt::Display| RemoteError::Unreachable(error.to_string());
         let method = self.exchange.method.as_str().as_bytes();
@@ -117,36 +132,34 @@ impl PassedRequest<'_> {
             user,
             client: peer.map(|peer| peer.address.ip().to_canonical().to_string()),
             path: self.exchange.info.path(),
-            authority: &authority,
+            authority: &self.backend.authority(),
             audit_id: self.exchange.audit_id.as_str(),
-            upgrade: upgrade.clone(),
+            upgrade,
         };
         forwarded.prepare(headers);
-        let asks_to_switch = upgrade.is_some();
-        let protocols = if asks_to_switch {
-            Protocols::Http1
-        } else {
-            Protocols::Any
-        };
-        let sent = self.backend.send(request, protocols, self.timeout());
-        let (sent, pump) = passing::with_body(sent, pump).await;
-        let unreachable = |error: ClientError| RemoteError::Unreachable(self.backend.failure(&error));
-        let mut response = sent.map_err(unreachable)?;
-        if self.backend.rejects_redirects() && is_redirect(&response) {
-            return Ok(HttpResponse::BadGateway()
-                .insert_header((header02::CONTENT_TYPE, "text/plain; charset=utf-8"))
-                .body(REDIRECTED));
-        }
-        if response.status().as_u16() == 101 {
-            if !asks_to_switch {
-                let why = "backend tried to switch protocol when none was requested";
-                return Err(RemoteError::Unreachable(why.to_owned()));
+        Ok(request)
+    }
+
+    /// Answers a request for another protocol: the server goes on with it, or says why not.
+    async fn switched(&self, response: Response<IncomingBody>) -> Result<HttpResponse, RemoteError> {
+        match response.status().as_u16() {
+            SWITCHING_PROTOCOLS => {
+                let switched = passing::switch(self.exchange, response).await;
+                switched.map_err(|error| self.unreachable(&error))
             }
-            return passing::switch(self.exchange, response).await.map_err(unreachable);
+            code if code < 400 => Err(RemoteError::NotSwitched(code)),
+            _ => Ok(self.answer(response, None)),
         }
+    }
+
+    fn answer(&self, mut response: Response<IncomingBody>, pump: Option<Pump>) -> HttpResponse {
         remove_hop_by_hop(response.headers_mut());
-        absolute_location(response.headers_mut(), &authority);
-        Ok(passing::answer(self.exchange, response, pump))
+        absolute_location(response.headers_mut(), &self.backend.authority());
+        passing::answer(self.exchange, response, pump)
+    }
+
+    fn unreachable(&self, error: &ClientError) -> RemoteError {
+        RemoteError::Unreachable(self.backend.failure(error))
     }
 
     /// The time that is left for the whole answer.
