@@ -1,5 +1,8 @@
 //! Another API server behind an APIService, as its users see it through two replicas over one etcd.
 
+#[path = "aggregation/faults.rs"]
+mod faults;
+
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
@@ -34,19 +37,29 @@ fn script() -> Vec<Value> {
     let resources = json!([{"name": "rods", "singularName": "rod", "namespaced": true, "kind": "Rod", "verbs": ["get", "list", "watch"]}]);
     let reference = json!({"$ref": "#/definitions/com.example.Rod"});
     let entry = |path: &str, body: Value| json!({"path": path, "body": body, "record": false});
+    // Others who ask find nothing.
+    let of_user = |user: &str, path: &str, body: Value| json!({"path": path, "body": body, "record": false, "match": {"X-Remote-User": user}});
+    let index = json!({"paths": {
+        "apis/metal.example.com": {"serverRelativeURL": "/openapi/v3/apis/metal.example.com?hash=CD34"},
+        "apis/metal.example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/metal.example.com/v1?hash=AB12"},
+        "version": {"serverRelativeURL": "/openapi/v3/version?hash=EF56"},
+    }});
     vec![
         json!({"path": "/apis", "status": 404, "record": false}),
         entry(
             VERSION,
             json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "metal.example.com/v1", "resources": resources}),
         ),
-        entry(
-            "/openapi/v3",
-            json!({"paths": {"apis/metal.example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/metal.example.com/v1?hash=AB12"}}}),
-        ),
-        entry(
+        of_user("system:aggregator", "/openapi/v3", index),
+        of_user(
+            "admin",
             "/openapi/v3/apis/metal.example.com/v1",
             json!({"openapi": "3.0.0", "info": {"title": "rods"}}),
+        ),
+        of_user(
+            "admin",
+            "/openapi/v3/apis/metal.example.com",
+            json!({"openapi": "3.0.0", "info": {"title": "the group"}}),
         ),
         entry(
             "/openapi/v2",
@@ -56,6 +69,7 @@ fn script() -> Vec<Value> {
             }),
         ),
         json!({"path": format!("{RODS}/copper/bend"), "status": 101, "headers": {"Connection": "Upgrade", "Upgrade": "bending/1"}, "record": false}),
+        entry(&format!("{RODS}/copper/stay"), json!({})),
         json!({"path": format!("{RODS}/copper"), "body": rod, "show": ["X-Remote-User", "X-Remote-Group", "Authorization", "X-Forwarded-For"], "showCertificate": true}),
         json!({"path": RODS, "method": "POST", "status": 201, "body": rod, "headers": {"X-Forge": "1"}}),
         json!({"path": RODS, "lines": [event("ADDED"), event("DELETED")], "hold": 5, "record": false}),
@@ -206,6 +220,15 @@ fn documents_are_merged(scene: &Scene) {
         assert_eq!(group["preferredVersion"]["groupVersion"], "metal.example.com/v1");
         let document = json_of(&client, "/openapi/v3/apis/metal.example.com/v1?hash=AB12");
         assert_eq!(document["info"]["title"], "rods");
+        let index = json_of(&client, "/openapi/v3");
+        let url = |path: &str| index["paths"][path]["serverRelativeURL"].as_str().unwrap_or_default();
+        assert_eq!(
+            url("apis/metal.example.com"),
+            "/openapi/v3/apis/metal.example.com?hash=CD34"
+        );
+        assert!(!url("version").ends_with("EF56"), "that of this server");
+        let document = json_of(&client, "/openapi/v3/apis/metal.example.com");
+        assert_eq!(document["info"]["title"], "the group");
         let whole = json_of(&client, "/openapi/v2");
         assert!(whole["paths"]["/apis/metal.example.com/v1/rods"].is_object());
         assert_eq!(whole["definitions"]["com.example.Rod"], json!({"type": "object"}));
@@ -232,12 +255,20 @@ fn connections_are_passed_on(scene: &Scene) {
         // They come while the other server holds the watch open.
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[1].contains("DELETED"), "{lines:?}");
+        let head = |path: &str| {
+            format!(
+                "GET {RODS}/copper/{path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\n\
+                 Connection: Upgrade\r\nUpgrade: bending/1\r\n\r\n"
+            )
+        };
+        let refused = replica
+            .client()
+            .send_raw(head("stay").as_bytes(), "GET")
+            .expect("an answer");
+        let said = (refused.code, refused.text());
+        assert_eq!(said, (503, "invalid upgrade response: status code 200\n".to_owned()));
         let mut connection = replica.client().open().expect("a connection");
-        let head = format!(
-            "GET {RODS}/copper/bend HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\n\
-             Connection: Upgrade\r\nUpgrade: bending/1\r\n\r\n"
-        );
-        let switched = connection.send_raw(head.as_bytes(), "GET").expect("an answer");
+        let switched = connection.send_raw(head("bend").as_bytes(), "GET").expect("an answer");
         assert_eq!(switched.code, 101);
         assert_eq!(switched.header("upgrade").collect::<Vec<_>>(), ["bending/1"]);
         for said in [b"left ", b"right"] {

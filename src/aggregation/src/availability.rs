@@ -13,22 +13,18 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use trireme_cluster::Duty;
 use trireme_duties::{Controller, LeaseTenure, ObjectChange, ReconcileResult};
-use trireme_http::client::{ClientError, OutboundBody, Protocols, Request, Uri};
+use trireme_http::client::{ClientError, Protocols};
 use trireme_machinery::{
     ApiError, GroupVersion,
-    api_service::local_status,
+    api_service::{LOCAL_MESSAGE, LOCAL_REASON},
     go_text::quote,
     webhook_address::{named_port, ready_endpoints},
 };
-use trireme_registry::{
-    OwnObjects, RegistryHandle,
-    item::parse,
-    request::{Freshness, UserInfo},
-};
+use trireme_registry::{OwnObjects, RegistryHandle, item::parse, request::Freshness};
 
 use crate::{
     api_service::{ApiService, ServiceTarget, condition},
-    forward,
+    fetch::{MASTER, own_request},
     remote::{RemoteBackend, RemoteServers},
 };
 
@@ -42,8 +38,6 @@ const AT_ONCE: usize = 5;
 const TRIES: usize = 5;
 /// The time that a try may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The user that servers see.
-pub(crate) const AGGREGATOR: &str = "system:kube-aggregator";
 /// The label by which endpoint slices belong to a service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -70,6 +64,25 @@ impl Availability {
             reason: "Passed",
             message: "all checks passed".to_owned(),
         }
+    }
+
+    /// That of one without a server of its own.
+    fn local() -> Self {
+        Self {
+            status: "True",
+            reason: LOCAL_REASON,
+            message: LOCAL_MESSAGE.to_owned(),
+        }
+    }
+
+    fn is_available(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// Reports whether an APIService that was available is so no longer.
+    fn is_lost(&self, object: &Value) -> bool {
+        let was_available = condition(object).is_some_and(|before| before["status"] == "True");
+        was_available && !self.is_available()
     }
 
     /// The status with this condition, or nothing if the object has it. The time is that of the last change of the
@@ -119,7 +132,9 @@ impl AvailabilityController {
 
     async fn look(&self, name: &Arc<str>, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
         let objects = self.objects.under(term.fence());
+        let gauge = self.remote.gauge();
         let Some(item) = objects.find_item("", name, Freshness::Any).await? else {
+            gauge.forget(name);
             return Ok(ReconcileResult::done());
         };
         let object = parse(&item)?;
@@ -127,20 +142,14 @@ impl AvailabilityController {
             return Ok(ReconcileResult::done());
         };
         let now = time(objects.registry().now());
-        let Some(server) = &service.remote else {
-            // It may have had a server until now.
-            if condition(&object).is_none_or(|before| before["reason"] != "Local") {
-                objects.merge_status("", name, &local_status(&now)).await?;
-            }
-            return Ok(ReconcileResult::done());
+        let availability = match &service.remote {
+            Some(server) => self.of_remote(server, &service.group_version).await?,
+            None => Availability::local(),
         };
-        let availability = self.of_remote(server, &service.group_version).await?;
-        let is_available = availability.status == "True";
-        let unavailable = metrics::gauge!("aggregator_unavailable_apiservice", "name" => name.to_string());
-        unavailable.set(if is_available { 0.0 } else { 1.0 });
+        gauge.set(name, availability.is_available());
         if let Some(status) = availability.status_for(&object, &now) {
             objects.merge_status("", name, &status).await?;
-            if !is_available {
+            if availability.is_lost(&object) {
                 let labels = [("name", name.to_string()), ("reason", availability.reason.to_owned())];
                 metrics::counter!("aggregator_unavailable_apiservice_total", &labels).increment(1);
             }
@@ -187,8 +196,12 @@ impl AvailabilityController {
     async fn try_once(&self, server: &ServiceTarget, path: &str) -> Result<(), String> {
         let backend = self.remote.backend_of(server).await?;
         let url = format!("{}{path}", backend.origin());
-        let failing = |why: String| format!("failing or missing response from {url}: {why}");
-        let request = own_request(path, &["system:masters"], None).map_err(&failing)?;
+        let failing = |why: String| {
+            // With several servers behind a service, the next check may reach one that answers.
+            backend.retire_connections();
+            format!("failing or missing response from {url}: {why}")
+        };
+        let request = own_request(MASTER, path, None).map_err(&failing)?;
         let answered = backend.send(request, Protocols::Any, Some(TIMEOUT)).await;
         let answered = answered.map_err(|error| failing(format!("Get \"{url}\": {}", in_words(&backend, &error))))?;
         match answered.status().is_success() {
@@ -213,26 +226,6 @@ fn in_words(backend: &RemoteBackend, error: &ClientError) -> String {
 /// A moment as conditions have it.
 fn time(now: jiff::Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// A GET in the name of the aggregator.
-pub(crate) fn own_request(
-    path: &str,
-    groups: &[&str],
-    accept: Option<&'static str>,
-) -> Result<Request<OutboundBody>, String> {
-    let mut request = Request::new(OutboundBody::empty());
-    *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
-    let user = UserInfo {
-        name: AGGREGATOR.to_owned(),
-        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
-        ..UserInfo::default()
-    };
-    forward::set_user(request.headers_mut(), &user);
-    if let Some(accept) = accept {
-        forward::set(request.headers_mut(), "accept", accept);
-    }
-    Ok(request)
 }
 
 /// The reason why a service leads nowhere, as far as can be seen without going there.
@@ -276,6 +269,10 @@ impl Controller for AvailabilityController {
 
     fn at_once(&self) -> usize {
         AT_ONCE
+    }
+
+    fn release(&self) {
+        self.remote.gauge().clear();
     }
 
     fn watched(&self) -> Vec<RegistryHandle> {
@@ -332,6 +329,39 @@ mod tests {
         let other = Availability::no("MissingEndpoints", "m".to_owned());
         assert_eq!(time(other).as_deref(), Some("then"));
         assert_eq!(time(Availability::passed()).as_deref(), Some("now"));
+    }
+
+    #[test]
+    fn a_local_service_is_available_whatever_its_status_says() {
+        let object = |condition: Value| json!({"status": {"conditions": [condition]}});
+        let local = Availability::local();
+        let status = local.status_for(&json!({}), "now").expect("a status");
+        assert_eq!(status, trireme_machinery::api_service::local_status("now"));
+        let condition = &status["conditions"][0];
+        assert_eq!(local.status_for(&object(condition.clone()), "later"), None);
+        for (field, value) in [("status", "False"), ("reason", "Passed"), ("message", "")] {
+            let mut changed = condition.clone();
+            changed[field] = value.into();
+            let restored = local.status_for(&object(changed), "later").expect("a status");
+            let since = if field == "status" { "later" } else { "now" };
+            assert_eq!(restored["conditions"][0]["status"], "True");
+            assert_eq!(restored["conditions"][0]["lastTransitionTime"], since);
+        }
+    }
+
+    #[test]
+    fn only_one_that_was_available_is_lost() {
+        let of = |status: &str| json!({"status": {"conditions": [{"type": "Available", "status": status}]}});
+        let missing = Availability::no("ServiceNotFound", String::new());
+        for (before, is_lost) in [
+            (of("True"), true),
+            (of("False"), false),
+            (of("Unknown"), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(missing.is_lost(&before), is_lost, "{before}");
+            assert!(!Availability::passed().is_lost(&before));
+        }
     }
 
     #[test]

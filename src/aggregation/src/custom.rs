@@ -19,7 +19,7 @@ use trireme_registry::{
 
 use crate::{
     api_service::ApiServiceView,
-    local::{LocalService, MANAGED},
+    local::{ALWAYS, LocalService, MANAGED},
     remote::RemoteServers,
 };
 
@@ -30,8 +30,6 @@ const CATCHES_UP_WITHIN: Duration = Duration::from_secs(5);
 /// The places of custom resources in discovery.
 const GROUP_PRIORITY: i32 = 1000;
 const VERSION_PRIORITY: i32 = 100;
-/// The value of the label of what is kept registered all the time.
-const ALWAYS: &str = "true";
 
 /// The duty. Its keys are names of APIServices.
 pub struct CustomServices {

@@ -13,6 +13,7 @@
 
 mod api_service;
 mod availability;
+mod availability_gauge;
 mod custom;
 mod discovery;
 mod documents;

@@ -11,7 +11,10 @@ use trireme_http::client::{
 use trireme_machinery::schema::TypeTable;
 use trireme_registry::{PublishedSurface, Readiness, ServiceResolver, View};
 
-use crate::api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget};
+use crate::{
+    api_service::{self, ApiServiceView, OWN_GROUP, ServiceTarget},
+    availability_gauge::AvailabilityGauge,
+};
 
 /// The certificate that is shown to other servers, if there is one; replaced when its files change.
 pub type ProxyIdentity = Arc<ArcSwap<Option<ClientIdentity>>>;
@@ -36,6 +39,7 @@ struct SharedServers {
     services: ApiServiceView,
     settings: RemoteSettings,
     client: Client,
+    gauge: AvailabilityGauge,
 }
 
 /// The reason that another server does not answer.
@@ -82,6 +86,7 @@ impl RemoteServers {
             services: View::start_when_served(system, "apiservices", sources, api_service::fold),
             settings,
             client,
+            gauge: AvailabilityGauge::default(),
         }))
     }
 
@@ -103,6 +108,15 @@ impl RemoteServers {
         services
             .find(name)
             .is_some_and(|service| service.available == Some(true))
+    }
+
+    /// The metrics about APIServices that the recorder does not have, in the text format of Prometheus.
+    pub fn render_metrics(&self) -> String {
+        self.0.gauge.render()
+    }
+
+    pub(crate) fn gauge(&self) -> &AvailabilityGauge {
+        &self.0.gauge
     }
 
     pub(crate) fn services(&self) -> &ApiServiceView {
@@ -205,6 +219,11 @@ impl RemoteBackend {
             ..OutboundCall::new(self.endpoint.clone(), request)
         };
         self.client.send(call).await
+    }
+
+    /// Has the next calls open connections of their own, which may lead to another server behind the same service.
+    pub(crate) fn retire_connections(&self) {
+        self.client.retire_connections(&self.endpoint, Some(&self.tls));
     }
 
     /// An error in the words of Go's `net/http`.

@@ -79,7 +79,7 @@ pub(super) async fn metrics(api: EdgeShared, request: HttpRequest) -> HttpRespon
             header::CONTENT_TYPE,
             "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
         ))
-        .body(api.metrics.render());
+        .body(api.metrics.render() + &api.aggregation.render_metrics());
     compress::any(&request, response)
 }
 
