@@ -347,6 +347,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> RunningServer {
         services: ServiceResolver::new(director.published(), false),
         identity: Arc::default(),
         rejects_redirects: true,
+        types: trireme_schema::type_table(),
     };
     let kubelet_tls = Arc::new(KubeletTls::new(None, None).expect("TLS settings"));
     let no_kubelets = BackendSettings {
