@@ -137,9 +137,15 @@ impl Group {
         let group = self.clone();
         let _ = tasks.spawn_named("group-founding", async move { group.find_group().await });
         let group = self.clone();
-        let _ = tasks.spawn_named("lease-renewal", async move { group.renew_forever().await });
+        let _ = tasks.spawn_restarting("lease-renewal", move || {
+            let group = group.clone();
+            async move { group.renew_forever().await }
+        });
         let group = self.clone();
-        let _ = tasks.spawn_named("lease-sweep", async move { group.sweep_forever().await });
+        let _ = tasks.spawn_restarting("lease-sweep", move || {
+            let group = group.clone();
+            async move { group.sweep_forever().await }
+        });
         let group = self.clone();
         let mut standing = GroupObservation::default();
         let _ = tasks.every("lease-lapse", timing::SWEEP_PERIOD, move || {
