@@ -4,15 +4,23 @@ mod client;
 mod farewell;
 mod http2;
 mod kit;
+mod splice;
 mod websockets;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::{Request, StatusCode, Version};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::server::{ConnectionLimits, Peer};
+use crate::{
+    client::UpgradedStream,
+    server::{ConnectionLimits, Peer},
+};
 use kit::{Ca, Server, body, get};
 
 /// The bound on what clients must do that are quick in a test, however busy its machine is.
@@ -406,6 +414,8 @@ struct GateState {
     arrived: tokio::sync::watch::Sender<usize>,
     departed: tokio::sync::watch::Sender<usize>,
     opened: tokio::sync::watch::Sender<bool>,
+    /// The connection that the next one to `/spliced` becomes.
+    backend: Mutex<Option<UpgradedStream>>,
 }
 
 /// A request that waits.
@@ -419,6 +429,15 @@ impl Gate {
     fn arrive(&self) -> Arrival {
         self.0.arrived.send_modify(|count| *count += 1);
         Arrival(self.clone())
+    }
+
+    fn lead_to(&self, backend: UpgradedStream) {
+        *self.0.backend.lock().expect("nobody panicked") = Some(backend);
+    }
+
+    fn backend(&self) -> UpgradedStream {
+        let mut backend = self.0.backend.lock().expect("nobody panicked");
+        backend.take().expect("there is one")
     }
 
     async fn pass(&self) {

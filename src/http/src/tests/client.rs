@@ -200,19 +200,23 @@ async fn bodies_stream_both_ways_at_once() {
     }
 }
 
-#[tokio::test]
-async fn a_connection_can_become_a_stream_of_bytes() {
-    let (server, client) = (Server::start().await, client());
+/// A connection on which everything comes back.
+pub(super) async fn switched(server: &Server) -> UpgradedStream {
     let mut call = OutboundCall {
         protocols: Protocols::Http1,
-        ..get(&server, "/switch")
+        ..get(server, "/switch")
     };
     let headers = call.request.headers_mut();
     headers.insert("connection", "Upgrade".parse().expect("is a value"));
     headers.insert("upgrade", "echo".parse().expect("is a value"));
-    let mut upgraded = UpgradedStream::of(client.send(call).await.expect("an answer"))
-        .await
-        .expect("switches");
+    let answer = client().send(call).await.expect("an answer");
+    UpgradedStream::of(answer).await.expect("switches")
+}
+
+#[tokio::test]
+async fn a_connection_can_become_a_stream_of_bytes() {
+    let (server, client) = (Server::start().await, client());
+    let mut upgraded = switched(&server).await;
     for sent in [b"ping", b"pong"] {
         upgraded.write_all(sent).await.expect("is taken");
         let mut echo = [0; 4];

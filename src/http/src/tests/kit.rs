@@ -31,10 +31,12 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Gate, describe};
 use crate::{
+    SplicedUntil,
     server::{
         AppHandler, ConnectionEnding, ConnectionLimits, Peer, RunningServer, ServerConfig, ServerLifecycle,
         StreamedAnswer, TlsChoice, TrustedCas, Upgrade, start, tls_from_pem,
     },
+    splice,
     websocket::{self, Handshake, Subprotocols},
 };
 
@@ -203,6 +205,7 @@ async fn build(
         .app_data(web::Data::new(gate))
         .route("/socket", web::get().to(socket))
         .route("/switch", web::get().to(switch_to_echo))
+        .route("/spliced", web::get().to(spliced))
         .route(
             "/redirect",
             web::get().to(|| async { HttpResponse::Found().insert_header(("location", "/hello")).finish() }),
@@ -261,6 +264,18 @@ async fn switch_to_echo() -> HttpResponse {
         let (mut from, mut to) = tokio::io::split(upgraded.io);
         tokio::io::copy(&mut from, &mut to).await.unwrap_or_default()
     }));
+    response
+}
+
+/// Goes on as the connection to another server.
+async fn spliced(request: HttpRequest, gate: web::Data<Gate>) -> HttpResponse {
+    let (backend, ending) = (gate.backend(), ending(&request));
+    let mut response = HttpResponse::SwitchingProtocols()
+        .insert_header(("connection", "Upgrade"))
+        .insert_header(("upgrade", "echo"))
+        .finish();
+    let upgrade = Upgrade::new(move |client| splice(client, backend, ending, SplicedUntil::ServerCloses));
+    response.extensions_mut().insert(upgrade);
     response
 }
 
