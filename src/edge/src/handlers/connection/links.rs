@@ -62,7 +62,8 @@ impl LinkRewriter {
     pub(super) fn new(place: ProxiedPlace) -> Self {
         let output = PageOutput::default();
         let rewrite = move |element: &mut Element<'_, '_>| {
-            rewrite(element, &place);
+            let name = element.tag_name();
+            rewrite(element, &name, &place);
             Ok(())
         };
         let memory = MemorySettings::new()
@@ -102,11 +103,12 @@ impl LinkRewriter {
     }
 }
 
-fn rewrite(element: &mut Element<'_, '_>, place: &ProxiedPlace) {
-    let name = element.tag_name();
+fn rewrite(element: &mut Element<'_, '_>, name: &str, place: &ProxiedPlace) {
     let attributes = LINKS.iter().find(|(known, _)| *known == name);
     for attribute in attributes.into_iter().flat_map(|(_, attributes)| attributes.iter()) {
-        let Some(link) = element.get_attribute(attribute) else {
+        // Bytes that are not UTF-8 are not known any more.
+        let link = element.get_attribute(attribute);
+        let Some(link) = link.filter(|link| !link.contains(char::REPLACEMENT_CHARACTER)) else {
             continue;
         };
         if let Cow::Owned(through) = place.through(&link) {
@@ -128,14 +130,18 @@ mod tests {
         }
     }
 
-    fn rewritten(page: &str, piece_bytes: usize) -> String {
+    fn rewritten_bytes(page: &[u8], piece_bytes: usize) -> Vec<u8> {
         let mut rewriter = LinkRewriter::new(place());
         let mut out = Vec::new();
-        for piece in page.as_bytes().chunks(piece_bytes) {
+        for piece in page.chunks(piece_bytes) {
             out.extend(rewriter.rewrite(piece));
         }
         out.extend(rewriter.finish());
-        String::from_utf8(out).expect("text")
+        out
+    }
+
+    fn rewritten(page: &str, piece_bytes: usize) -> String {
+        String::from_utf8(rewritten_bytes(page.as_bytes(), piece_bytes)).expect("text")
     }
 
     fn check(page: &str, expected: &str) {
@@ -201,5 +207,15 @@ mod tests {
         let rewritten = rewritten(&deep, 64 * 1024);
         assert!(rewritten.starts_with(r#"<a href="/p/proxy/a"><div>"#) && rewritten.ends_with(r#"<a href="/b">"#));
         assert_eq!(rewritten.len(), deep.len() + "/p/proxy".len());
+    }
+
+    #[test]
+    fn links_that_are_not_utf8_stay_as_they_are() {
+        let page = b"<a href=\"/caf\xe9\"><img src=\"/a\" longdesc='/\xff'><a title=\xe9 href=/x>\xe9";
+        let expected =
+            b"<a href=\"/caf\xe9\"><img src=\"/p/proxy/a\" longdesc='/\xff'><a title=\xe9 href=\"/p/proxy/x\">\xe9";
+        for piece_bytes in [1, 7, 4096] {
+            assert_eq!(rewritten_bytes(page, piece_bytes), expected);
+        }
     }
 }
