@@ -8,8 +8,14 @@ use lol_html::{HtmlRewriter, MemorySettings, OutputSink, Settings, element, html
 
 use super::location::ProxiedPlace;
 
-/// Bytes that a tag, or the elements around it, may take; beyond that the rest of the page stays as it is.
+/// Bytes that a tag, or the elements around it, may take; beyond that, as beyond the other bounds, the rest of the page stays as it is.
 const MOST_BYTES: usize = 1024 * 1024;
+
+/// Bytes of the name of an element. lol_html keeps two copies of the name of each that is open, which it does not count.
+const MOST_NAME_BYTES: usize = 256;
+
+/// Elements `svg` and `math`. lol_html may keep two bytes for each to the end of the page, which it does not count.
+const MOST_FOREIGN: usize = 100_000;
 
 /// The attributes that hold a link, by element.
 const LINKS: [(&str, &[&str]); 25] = [
@@ -61,8 +67,13 @@ impl LinkRewriter {
     /// For a page that is had through this proxy.
     pub(super) fn new(place: ProxiedPlace) -> Self {
         let output = PageOutput::default();
+        let mut foreign = 0;
         let rewrite = move |element: &mut Element<'_, '_>| {
             let name = element.tag_name();
+            foreign += usize::from(["svg", "math"].contains(&name.as_str()));
+            if name.len() > MOST_NAME_BYTES || foreign > MOST_FOREIGN {
+                return Err("its elements take too much memory".into());
+            }
             rewrite(element, &name, &place);
             Ok(())
         };
@@ -72,6 +83,7 @@ impl LinkRewriter {
         let settings = Settings::new()
             .append_element_content_handler(element!("*", rewrite))
             .with_memory_settings(memory)
+            .with_graceful_bail_out_on_content_handler_error(true)
             .with_strict(false);
         Self {
             rewriter: Some(HtmlRewriter::new(settings, output.clone())),
@@ -207,6 +219,29 @@ mod tests {
         let rewritten = rewritten(&deep, 64 * 1024);
         assert!(rewritten.starts_with(r#"<a href="/p/proxy/a"><div>"#) && rewritten.ends_with(r#"<a href="/b">"#));
         assert_eq!(rewritten.len(), deep.len() + "/p/proxy".len());
+    }
+
+    #[test]
+    fn the_rest_of_a_page_whose_elements_lol_html_does_not_count_stays_as_it_is() {
+        let name = |bytes| "n".repeat(bytes);
+        let before = r#"<my-element><a href="/a">"#;
+        let after = format!(r#"<a href="/b"></{}>"#, name(2 * MOST_NAME_BYTES));
+        for (elements, is_rewritten) in [
+            (format!("<{}>", name(MOST_NAME_BYTES)), true),
+            (format!("<{} alt=x>", name(MOST_NAME_BYTES + 1)), false),
+            ("<svg/>".repeat(MOST_FOREIGN), true),
+            ("<svg><desc></svg>".repeat(MOST_FOREIGN / 2), true),
+            ("<svg/><math/>".repeat(MOST_FOREIGN / 2 + 1), false),
+        ] {
+            let page = [before, &elements, &after].concat();
+            let mut expected = page.replacen("/a", "/p/proxy/a", 1);
+            if is_rewritten {
+                expected = expected.replacen("/b", "/p/proxy/b", 1);
+            }
+            for piece_bytes in [7, 4096, page.len()] {
+                assert!(rewritten(&page, piece_bytes) == expected, "{}", elements.len());
+            }
+        }
     }
 
     #[test]
