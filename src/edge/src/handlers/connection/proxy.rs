@@ -77,7 +77,7 @@ pub(super) async fn pass(
         let through = HeaderValue::try_from(through).map_err(ApiError::internal)?;
         headers.insert(header::LOCATION, through);
     }
-    let Some(coding) = page::coding_of(&response) else {
+    let Some(coding) = page::coding_of(&response, &place) else {
         return Ok(passing::answer(exchange, response, pump));
     };
     // It becomes another one.
