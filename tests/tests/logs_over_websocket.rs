@@ -1,6 +1,5 @@
 //! Logs over WebSocket, as pages in a browser read them. A scripted server is the kubelet.
 
-use std::thread;
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -19,7 +18,7 @@ const INTERNAL_ERROR: u16 = 1011;
 /// A server, and the kubelet of the node of its pod.
 struct Cluster {
     server: Server,
-    _kubelet: Receiver,
+    kubelet: Receiver,
 }
 
 impl Cluster {
@@ -52,10 +51,7 @@ impl Cluster {
         let spec = json!({"nodeName": "worker", "containers": containers.collect::<Vec<_>>()});
         let pods = "/api/v1/namespaces/default/pods";
         make(pods, &json!({"metadata": {"name": "web"}, "spec": spec}));
-        Self {
-            server,
-            _kubelet: kubelet,
-        }
+        Self { server, kubelet }
     }
 
     fn open(&self, container: &str, protocols: &str) -> Result<Socket, u16> {
@@ -133,7 +129,7 @@ fn logs_come_as_messages_in_the_subprotocol_that_is_asked_for() {
 fn logs_end_in_order_only_if_they_are_complete() {
     let mut cluster = Cluster::start(&[
         ("cut", json!({"lines": ["one", "two"], "cut": true})),
-        ("followed", json!({"lines": ["one"], "hold": 600})),
+        ("followed", json!({"lines": ["one", "two"], "gate": true})),
     ]);
     let mut cut = cluster.open("cut", "binary.k8s.io").expect("upgraded");
     assert_eq!(rest(&mut cut), ("\"one\"\n\"two\"\n".to_owned(), Some(INTERNAL_ERROR)));
@@ -152,10 +148,15 @@ fn logs_end_in_order_only_if_they_are_complete() {
     until("no log is open", PATIENCE, || cluster.open_logs() == 0.0);
 
     let mut followed = open(&cluster);
-    thread::scope(|scope| {
-        let stopped = scope.spawn(|| cluster.server.process().terminate(PATIENCE));
-        assert_eq!(rest(&mut followed), (String::new(), Some(GOING_AWAY)));
-        followed.close();
-        assert_eq!(stopped.join().expect("no panic"), Ok("exit status: 0".to_owned()));
-    });
+    let mut watch = Socket::open(&cluster.server.client(), "/api/v1/namespaces?watch=1", &[]).expect("upgraded");
+    cluster.server.process().signal("TERM").expect("sent");
+    // It hears of the stop as the log does.
+    while watch.receive() != Received::Closed(Some(GOING_AWAY)) {}
+    watch.close();
+    followed.ping("still there?");
+    assert_eq!(followed.receive(), Received::Pong(b"still there?".to_vec()));
+    cluster.kubelet.open_gate();
+    assert_eq!(rest(&mut followed), ("\"two\"\n".to_owned(), Some(NORMAL)));
+    followed.close();
+    assert_eq!(cluster.server.process().wait(PATIENCE), Ok("exit status: 0".to_owned()));
 }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, future, stream};
 use trireme_http::{
     server::ConnectionEnding,
-    websocket::{self, MessageFormat, Subprotocols},
+    websocket::{self, MessageFormat, MessagesUntil, Subprotocols},
 };
 use trireme_machinery::{ApiError, Reason, protobuf::framing::FRAME_LENGTH_BYTES};
 use trireme_registry::{
@@ -95,7 +95,12 @@ pub(crate) async fn handle(call: &ResourceCall) -> HandlerResult {
             // A message has a length of its own.
             let sliced = move |events: Vec<Bytes>| events.iter().map(|event| event.slice(prefix..)).collect();
             let events = events.map(sliced).map(Ok::<_, Infallible>);
-            websocket::serve(connection, format, events, ending.watches().clone())
+            websocket::serve(
+                connection,
+                format,
+                events,
+                MessagesUntil::WatchesEnd(ending.watches().clone()),
+            )
         }),
         None => HttpResponse::Ok()
             .insert_header((header::CONTENT_TYPE, media_type))

@@ -89,8 +89,8 @@ pub struct ConnectionLimits {
     pub idle_timeout: Duration,
     /// The time that a client may take no byte of an answer that is ready for it, or give no window for one.
     pub write_stall_timeout: Duration,
-    /// The same for an answer that is as long as its source goes on ([`StreamedAnswer`]), and for a connection that has become one to
-    /// another server: a pager that is paused reads nothing.
+    /// The same for an answer that is as long as its source goes on ([`StreamedAnswer`]), also over a WebSocket, and for a connection
+    /// that has become one to another server: a pager that is paused reads nothing.
     pub stream_stall_timeout: Duration,
     /// The time that a client may take, when the server stops, to send a request over a connection that is open.
     pub linger: Duration,

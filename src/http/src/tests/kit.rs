@@ -37,7 +37,7 @@ use crate::{
         StreamedAnswer, TlsChoice, TrustedCas, Upgrade, start, tls_from_pem,
     },
     splice,
-    websocket::{self, Handshake, Subprotocols},
+    websocket::{self, Handshake, MessagesUntil, Subprotocols},
 };
 
 /// A certificate authority.
@@ -212,6 +212,7 @@ async fn build(
         )
         .route("/unavailable", web::get().to(HttpResponse::ServiceUnavailable))
         .route("/endless-socket", web::get().to(endless_socket))
+        .route("/log-socket", web::get().to(log_socket))
         .route("/broken-socket", web::get().to(broken_socket))
         .route(
             "/echo",
@@ -320,6 +321,14 @@ async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResp
     switch(&request, messages)
 }
 
+/// The same as messages that a client may leave for long, until the gate opens.
+async fn log_socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResponse {
+    let message = Bytes::from(vec![b'x'; 64 * 1024]);
+    let messages = stream::repeat_with(move || Ok(vec![message.clone()]));
+    let messages = messages.take_until(async move { gate.pass().await });
+    switch_until(&request, messages, MessagesUntil::SourceEnds)
+}
+
 /// Sends a message, after which no more can be had.
 async fn broken_socket(request: HttpRequest) -> HttpResponse {
     let messages = [
@@ -335,9 +344,17 @@ fn ending(request: &HttpRequest) -> ConnectionEnding {
 }
 
 fn switch(request: &HttpRequest, messages: impl Stream<Item = io::Result<Vec<Bytes>>> + 'static) -> HttpResponse {
-    let handshake = Handshake::of(request, Subprotocols::Any, |_| false).ok().flatten();
     let ended = ending(request).watches().clone();
-    let serve = |connection| websocket::serve(connection, websocket::MessageFormat::Text, messages, ended);
+    switch_until(request, messages, MessagesUntil::WatchesEnd(ended))
+}
+
+fn switch_until(
+    request: &HttpRequest,
+    messages: impl Stream<Item = io::Result<Vec<Bytes>>> + 'static,
+    until: MessagesUntil,
+) -> HttpResponse {
+    let handshake = Handshake::of(request, Subprotocols::Any, |_| false).ok().flatten();
+    let serve = |connection| websocket::serve(connection, websocket::MessageFormat::Text, messages, until);
     handshake.expect("a WebSocket is asked for").switch(serve)
 }
 

@@ -152,6 +152,45 @@ async fn a_client_that_takes_no_message_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_client_may_leave_messages_that_last_for_long() {
+    let server = Server::start_with(ConnectionLimits {
+        ping_interval: Duration::from_millis(20),
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut paused = open(&server, "/log-socket").await;
+    server.gate.wait_for_arrivals(1).await;
+    // Who takes nothing of others is cut off meanwhile, one after the other.
+    for round in 1..=3 {
+        let _other = open(&server, "/endless-socket").await;
+        server.gate.wait_for_departures(round).await;
+    }
+    for _ in 0..512 {
+        next(&mut paused).await;
+    }
+}
+
+#[tokio::test]
+async fn messages_that_last_are_finished_when_the_server_stops() {
+    let server = Server::start().await;
+    let mut log = open(&server, "/log-socket").await;
+    let mut watch = open(&server, "/socket").await;
+    server.gate.wait_for_arrivals(2).await;
+    let (gate, stopped) = server.shutdown();
+    let client = async {
+        assert_eq!(close_code(&mut watch).await, Some(CloseCode::Away));
+        for _ in 0..64 {
+            assert!(next(&mut log).await.is_text(), "it goes on");
+        }
+        gate.open();
+        assert_eq!(close_code(&mut log).await, Some(CloseCode::Normal));
+        assert!(log.next().await.is_none(), "the connection is closed in order");
+    };
+    tokio::join!(client, stopped);
+}
+
+#[tokio::test]
 async fn a_message_too_large_ends_the_stream_with_its_reason() {
     let server = Server::start().await;
     let mut socket = open(&server, "/socket").await;

@@ -6,7 +6,7 @@
 //!
 //! Called by handlers whose answer is a stream.
 //! Promise: a client that closes, breaks the protocol, takes nothing or stays silent ends the stream; a stream that ends or
-//! breaks off and a server that stops say so with a close frame each of their own. HTTP/1.1 only, as kube-apiserver.
+//! breaks off and watches that a server ends say so with a close frame each of their own. HTTP/1.1 only, as kube-apiserver.
 
 mod handshake;
 mod offer;
@@ -14,4 +14,4 @@ mod socket;
 
 pub use handshake::{Handshake, Refused, Subprotocols};
 pub use offer::{is_offered, protocols};
-pub use socket::{MessageFormat, serve};
+pub use socket::{MessageFormat, MessagesUntil, serve};

@@ -20,7 +20,7 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Upgraded;
+use crate::server::{ConnectionLimits, Upgraded};
 
 /// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
 const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
@@ -37,26 +37,54 @@ pub enum MessageFormat {
     Binary,
 }
 
+/// The event that ends messages if neither the client nor an error does.
+#[derive(Debug, Clone)]
+pub enum MessagesUntil {
+    /// Their source ends, early upon this signal of the connection's watches: the client is told so, and comes again elsewhere.
+    WatchesEnd(CancellationToken),
+    /// Their source ends. A client may leave them for as long as a [`StreamedAnswer`](crate::server::StreamedAnswer).
+    SourceEnds,
+}
+
+impl MessagesUntil {
+    /// The time that a client may take none of the messages, and give no answer to a ping.
+    fn patience(&self, limits: &ConnectionLimits) -> Duration {
+        match self {
+            Self::WatchesEnd(_) => limits.write_stall_timeout,
+            Self::SourceEnds => limits.stream_stall_timeout,
+        }
+    }
+
+    /// The reason that the client gets for the end of the source.
+    fn close_code(&self) -> CloseCode {
+        match self {
+            Self::WatchesEnd(ended) if ended.is_cancelled() => CloseCode::Away,
+            Self::WatchesEnd(_) | Self::SourceEnds => CloseCode::Normal,
+        }
+    }
+}
+
 /// Sends each part of the batches as a message, each batch in one go, until there are no more, their source fails or the client
-/// goes. Comes to the bytes of the messages. `ended` is the signal upon which the batches end early: the client is told so.
+/// goes. Comes to the bytes of the messages.
 pub async fn serve<E: Display>(
     upgraded: Upgraded,
     format: MessageFormat,
     batches: impl Stream<Item = Result<Vec<Bytes>, E>>,
-    ended: CancellationToken,
+    until: MessagesUntil,
 ) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(LARGEST_MESSAGE_BYTES))
         .max_frame_size(Some(LARGEST_MESSAGE_BYTES));
-    let heartbeat = (upgraded.limits.ping_interval, upgraded.limits.write_stall_timeout);
+    let patience = until.patience(&upgraded.limits);
+    let heartbeat = (upgraded.limits.ping_interval, patience);
     let read_ahead = upgraded.read_ahead.to_vec();
-    let mut socket = WebSocketStream::from_partially_read(upgraded.io, read_ahead, Role::Server, Some(config)).await;
+    let io = upgraded.io.with_write_stall(patience);
+    let mut socket = WebSocketStream::from_partially_read(io, read_ahead, Role::Server, Some(config)).await;
     let mut bytes = 0;
     let batches = batches.map_ok(|batch| batch.into_iter().map(|part| message(format, part)).collect());
     match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
-        Ok(SocketEnd::Finished) if ended.is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
-        Ok(SocketEnd::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
+        Ok(SocketEnd::Finished) => say_goodbye(&mut socket, until.close_code()).await,
         Ok(SocketEnd::Failed) => say_goodbye(&mut socket, CloseCode::Error).await,
         Ok(SocketEnd::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
         Ok(SocketEnd::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),

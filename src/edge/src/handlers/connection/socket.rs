@@ -1,6 +1,7 @@
 //! The text of a backend over a WebSocket (`streaming/pkg/httpstream/wsstream`): messages with its bytes, as they come.
 //!
-//! Promise: only a text that is complete ends with the close code of a normal end.
+//! Promise: only a text that is complete ends with the close code of a normal end. It is none of the watches of its connection: it is
+//! finished, or breaks off with it.
 
 use std::future;
 
@@ -10,10 +11,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use trireme_http::{
     client::{ClientError, IncomingBody},
-    websocket::{self, Handshake, MessageFormat, Subprotocols},
+    websocket::{self, Handshake, MessageFormat, MessagesUntil, Subprotocols},
 };
-
-use crate::exchange::Exchange;
 
 /// Messages have the bytes in base64, for clients that take none but texts.
 const BASE64: &str = "base64.binary.k8s.io";
@@ -22,9 +21,7 @@ const BASE64: &str = "base64.binary.k8s.io";
 pub(super) const SUBPROTOCOLS: Subprotocols = Subprotocols::Known(&["binary.k8s.io", BASE64]);
 
 /// Goes on with the text over the client's connection. The first message is empty: it says that there will be a text.
-pub(super) fn switch(exchange: &Exchange, handshake: Handshake, text: IncomingBody) -> HttpResponse {
-    let ending = exchange.peer.as_ref().map(|peer| peer.ending.clone());
-    let ended = ending.unwrap_or_default().watches().clone();
+pub(super) fn switch(handshake: Handshake, text: IncomingBody) -> HttpResponse {
     let is_base64 = handshake.protocol() == Some(BASE64);
     let (format, message): (_, fn(Bytes) -> Bytes) = if is_base64 {
         (MessageFormat::Text, |piece| STANDARD.encode(piece).into())
@@ -32,7 +29,6 @@ pub(super) fn switch(exchange: &Exchange, handshake: Handshake, text: IncomingBo
         (MessageFormat::Binary, |piece| piece)
     };
     let first = stream::once(future::ready(Ok::<_, ClientError>(Bytes::new())));
-    let pieces = first.chain(text).take_until(ended.clone().cancelled_owned());
-    let messages = pieces.map_ok(move |piece| vec![message(piece)]);
-    handshake.switch(move |connection| websocket::serve(connection, format, messages, ended))
+    let messages = first.chain(text).map_ok(move |piece| vec![message(piece)]);
+    handshake.switch(move |connection| websocket::serve(connection, format, messages, MessagesUntil::SourceEnds))
 }

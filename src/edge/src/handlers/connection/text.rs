@@ -36,7 +36,7 @@ pub(super) async fn fetch(call: &ResourceCall, backend: &FoundBackend, target: &
     *response.headers_mut() = HeaderMap::from_iter([(header::CONTENT_TYPE, text)]);
     *response.status_mut() = trireme_http::client::StatusCode::OK;
     Ok(match websocket::handshake(&call.http, socket::SUBPROTOCOLS) {
-        Ok(Some(handshake)) => socket::switch(&call.exchange, handshake, response.into_body()),
+        Ok(Some(handshake)) => socket::switch(handshake, response.into_body()),
         Ok(None) => passing::answer(&call.exchange, response, None),
         Err(refused) => websocket::refusal(refused, call.exchange.error_style()),
     })
