@@ -107,10 +107,10 @@ impl<T> Queue<T> {
         self.bound_next_start();
     }
 
+    /// Takes the oldest request. The start of the next one is to be bounded once the work of this one has been added.
     fn pop(&mut self) -> Option<Waiting<T>> {
         let request = self.waiting.pop_front()?;
         self.sum.remove(&request.work);
-        self.bound_next_start();
         Some(request)
     }
 
@@ -120,6 +120,7 @@ impl<T> Queue<T> {
         while self.waiting.front().is_some_and(|oldest| is_gone(&oldest.item)) {
             self.pop();
         }
+        self.bound_next_start();
         before - self.waiting.len()
     }
 

@@ -64,6 +64,30 @@ fn a_queue_saves_up_no_time_that_it_has_not_needed() {
 }
 
 #[test]
+fn a_queue_is_charged_before_its_start_is_bounded_by_its_next_head() {
+    let begin = Clock::system().now();
+    let shape = QueueShape {
+        queues: 1,
+        hand_size: 1,
+        queue_length_limit: 50,
+    };
+    // The start of the queue once the first request is let through, whose work is 3 ms from 0 on, and the second came then.
+    let start_after = |second: Duration| {
+        let mut queues = FairQueues::new(shape, begin);
+        for at in [begin, begin + second] {
+            let place = queues.choose(at, 1, 0);
+            queues.enqueue(place, WorkEstimate::of_seats(1), ());
+        }
+        assert!(queues.dispatch(begin + second, 1, |()| true).is_some());
+        let starts = queues.states().map(|(queue, _)| queue.next_start_seconds);
+        starts.sum::<f64>()
+    };
+    let millis = |start: f64| (start * 1000.0).round();
+    assert_eq!(millis(start_after(Duration::from_millis(2))), 3.0);
+    assert_eq!(millis(start_after(Duration::from_millis(10))), 10.0);
+}
+
+#[test]
 fn a_message_looks_at_the_heads_of_queues_rather_than_at_all_that_wait() {
     let now = Clock::system().now();
     let shape = QueueShape {
