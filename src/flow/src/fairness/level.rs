@@ -99,7 +99,16 @@ impl LevelActor {
         if !self.is_listening {
             self.is_listening = true;
             let seats = Arc::clone(&self.seats);
-            turn.detach(async move { seats.freed.notified().await }, |_| Freed);
+            let ended = turn.ended();
+            let freed = async move {
+                tokio::select! {
+                    // First, so that a wake-up that comes later is left to the next instance.
+                    biased;
+                    () = ended.cancelled() => {}
+                    () = seats.freed.notified() => {}
+                }
+            };
+            turn.detach(freed, |_| Freed);
         }
     }
 }

@@ -21,6 +21,7 @@ use super::{
 use crate::{FlowDemand, FlowSeat, Full, InFlightLimits, MaxInFlight, RequestDetails, RequestKind, WorkEstimate};
 
 mod dumps;
+mod leaving;
 mod levels;
 mod limits;
 mod waiting;
