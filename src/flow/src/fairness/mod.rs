@@ -10,8 +10,10 @@
 //!                        PriorityLevel actor ◄──── Enqueue ────── its queue      (waits for a quarter of the request's time)
 //! ```
 //!
-//! Promises: a level never has more requests at work than it has seats, but for exempt ones. Of flows that wait in one level none
-//! waits for another's flood. A refusal is a 429, and what is refused has not been done.
+//! Promises: no request is let through beyond the seats of its level, but for exempt ones and those that are alone: while no seat is
+//! taken, one that needs more seats than its level has is let through, and one of a level that has neither seats nor queues. What
+//! runs goes on when its level gets fewer seats. Of flows that wait in one level none waits for another's flood. A refusal is a
+//! 429, and what is refused has not been done.
 //!
 //! Unlike kube-apiserver, a request that finds a free seat in a level where nobody waits is not put through a queue, so what runs
 //! when a queue begins to form counts for no flow.
