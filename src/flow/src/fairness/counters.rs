@@ -1,13 +1,17 @@
 //! Counts of what became of requests, by level; the names are kube-apiserver's.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-use super::{seats::LevelSeats, work::TrackedRequest};
+use super::{seats::LevelSeats, waiting::WaitingRequest, work::TrackedRequest};
+use crate::watermark::WatermarkCount;
 
 /// Requests that may wait in a level at one time: somewhat fewer than its actor has permits, so that dumps find one.
 pub(crate) const MOST_WAITING: u64 = 8128;
@@ -15,6 +19,9 @@ pub(crate) const MOST_WAITING: u64 = 8128;
 /// What became of the requests of a level.
 pub(crate) struct LevelCounters {
     level: String,
+    /// Those that ask for a place in a queue or have one.
+    asking: AtomicU64,
+    /// Those that are in a queue.
     pub(crate) waiting: AtomicU64,
     /// Those that were refused, with those that left before their turn.
     pub(crate) rejected: AtomicU64,
@@ -47,6 +54,7 @@ impl LevelCounters {
     pub(crate) fn new(level: &str) -> Self {
         Self {
             level: level.to_owned(),
+            asking: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
@@ -65,21 +73,16 @@ impl LevelCounters {
         .increment(1);
     }
 
-    /// Begins to count a request that waits, unless as many wait as may.
-    pub(crate) fn wait<'c>(&'c self, seats: &'c LevelSeats, request: &'c TrackedRequest) -> Option<WaitCount<'c>> {
-        let more = |waiting: u64| (waiting < MOST_WAITING).then_some(waiting + 1);
-        self.waiting
+    /// Begins to count a request that asks for a place in a queue, unless as many do or have one as may.
+    pub(crate) fn ask<'c>(&'c self, seats: &'c LevelSeats, waiting: &'c WaitingRequest) -> Option<AskCount<'c>> {
+        let more = |asking: u64| (asking < MOST_WAITING).then_some(asking + 1);
+        self.asking
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .ok()?;
-        request.meters.in_queue.increment(1.0);
-        request
-            .meters
-            .in_queue_seats
-            .increment(f64::from(request.work.most_seats()));
-        Some(WaitCount {
+        Some(AskCount {
             counters: self,
             seats,
-            request,
+            waiting,
             is_over: false,
         })
     }
@@ -187,34 +190,60 @@ impl RouteMeters {
     }
 }
 
-/// A request that waits. Dropped before it is over, its time is, or its client has left.
-pub(crate) struct WaitCount<'c> {
+/// A request in a queue.
+pub(crate) struct QueuedCount {
+    counters: Arc<LevelCounters>,
+    request: Arc<TrackedRequest>,
+    _in_queue: WatermarkCount,
+}
+
+impl QueuedCount {
+    pub(crate) fn new(counters: &Arc<LevelCounters>, request: &Arc<TrackedRequest>, in_queue: WatermarkCount) -> Self {
+        counters.waiting.fetch_add(1, Ordering::Relaxed);
+        request.meters.in_queue.increment(1.0);
+        let seats = f64::from(request.work.most_seats());
+        request.meters.in_queue_seats.increment(seats);
+        Self {
+            counters: Arc::clone(counters),
+            request: Arc::clone(request),
+            _in_queue: in_queue,
+        }
+    }
+}
+
+impl Drop for QueuedCount {
+    fn drop(&mut self) {
+        self.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.request.meters.in_queue.decrement(1.0);
+        let seats = f64::from(self.request.work.most_seats());
+        self.request.meters.in_queue_seats.decrement(seats);
+    }
+}
+
+/// A request that asks for a place in a queue or has one. Dropped before it is over, its time is, or its client has left.
+pub(crate) struct AskCount<'c> {
     counters: &'c LevelCounters,
     seats: &'c LevelSeats,
-    request: &'c TrackedRequest,
+    waiting: &'c WaitingRequest,
     is_over: bool,
 }
 
-impl WaitCount<'_> {
+impl AskCount<'_> {
     /// It has its seat, or is refused.
     pub(crate) fn over(mut self) {
         self.is_over = true;
     }
 }
 
-impl Drop for WaitCount<'_> {
+impl Drop for AskCount<'_> {
     fn drop(&mut self) {
-        let meters = &self.request.meters;
-        self.counters.waiting.fetch_sub(1, Ordering::Relaxed);
-        meters.in_queue.decrement(1.0);
-        meters
-            .in_queue_seats
-            .decrement(f64::from(self.request.work.most_seats()));
+        self.counters.asking.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.leave();
         if !self.is_over {
+            let request = &self.waiting.request;
             // As with kube-apiserver, which counts all as executed that were in a queue.
-            meters.waited(self.seats.time_since(self.request.arrived));
-            self.counters
-                .refused(self.request.schema.name(), RefusalReason::TimeOut);
+            request.meters.waited(self.seats.time_since(request.arrived));
+            self.counters.refused(request.schema.name(), RefusalReason::TimeOut);
             // The actor is to forget it.
             self.seats.freed.notify_one();
         }
@@ -223,8 +252,6 @@ impl Drop for WaitCount<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use metrics_exporter_prometheus::PrometheusBuilder;
     use trireme_actors::Clock;
 
@@ -238,7 +265,7 @@ mod tests {
             let counters = LevelCounters::new("workload-low");
             let (late, _ended) = LateReleases::channel();
             let seats = LevelSeats::new(Clock::system(), late);
-            let request = TrackedRequest {
+            let waiting = WaitingRequest::new(Arc::new(TrackedRequest {
                 schema: Arc::default(),
                 meters: Arc::new(RouteMeters::new("", "workload-low")),
                 distinguisher: "".into(),
@@ -246,13 +273,13 @@ mod tests {
                 work: WorkEstimate::of_seats(1),
                 is_watch: false,
                 details: RequestDetails::default(),
-            };
-            let [served, leaves] = [counters.wait(&seats, &request), counters.wait(&seats, &request)];
+            }));
+            let [served, leaves] = [counters.ask(&seats, &waiting), counters.ask(&seats, &waiting)];
             if let Some(served) = served {
                 served.over();
             }
             drop(leaves);
-            let counts = [&counters.waiting, &counters.rejected, &counters.cancelled];
+            let counts = [&counters.asking, &counters.rejected, &counters.cancelled];
             assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [0, 1, 1]);
         });
         let page = recorder.handle().render();

@@ -5,22 +5,27 @@ use std::{sync::Arc, time::Instant};
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
+    counters::QueuedCount,
     dump::QueuesDump,
     messages::{Dump, Enqueue, Freed, Turned},
     queues::{FairQueues, QueuePlace},
     seats::{LevelSeats, OriginQueue},
-    work::TrackedRequest,
+    waiting::WaitingRequest,
 };
+
+/// The places of a queue beyond its limit while seats are free: so few that even with all of them 128 queues of 50 are no
+/// more than may wait in a level.
+const PLACES_BEYOND: usize = 8;
 
 /// A request in a queue.
 struct QueuedRequest {
-    request: Arc<TrackedRequest>,
+    waiting: Arc<WaitingRequest>,
     reply: Reply<Turned>,
 }
 
 impl QueuedRequest {
     fn is_gone(&self) -> bool {
-        self.reply.is_abandoned()
+        self.waiting.has_left()
     }
 }
 
@@ -58,13 +63,13 @@ impl LevelActor {
         self.reshape(turn.now());
         let Some(queues) = &mut self.queues else { return };
         let (seats, now) = (&self.seats, turn.now());
-        seats.leave(queues.drop_gone_heads(QueuedRequest::is_gone));
+        seats.leave(queues.forget_gone(QueuedRequest::is_gone));
         // Before some are let through: what is wanted at one time decides what the level may borrow.
         seats.set_wanted(queues.waiting_seats());
         let may_take = |asked: &QueuedRequest| {
-            let has_taken = seats.try_take_in_turn(asked.request.work.most_seats());
+            let has_taken = seats.try_take_in_turn(asked.waiting.request.work.most_seats());
             if !has_taken && seats.has_free() {
-                asked.request.meters.not_accommodated();
+                asked.waiting.request.meters.not_accommodated();
             }
             has_taken
         };
@@ -74,9 +79,10 @@ impl LevelActor {
                 index: next.queue,
                 executing: next.executing,
             };
-            let QueuedRequest { request, reply } = next.item;
-            reply.send(Turned::Seated(seats.dispatched(request, queue)));
-            seats.leave(queues.drop_gone_heads(QueuedRequest::is_gone));
+            let QueuedRequest { waiting, reply } = next.item;
+            waiting.dispatch();
+            reply.send(Turned::Seated(seats.dispatched(Arc::clone(&waiting.request), queue)));
+            seats.leave(queues.forget_gone(QueuedRequest::is_gone));
         }
         seats.set_wanted(queues.waiting_seats());
         if queues.waiting() > 0 {
@@ -84,15 +90,13 @@ impl LevelActor {
         }
     }
 
-    /// The queue of a flow, if there is room in it, or seats are free, which is how a queue whose head is too wide for them
-    /// gets longer than it should.
+    /// The queue of a flow, if there is room in it. While seats are free, it may get somewhat longer than it should: its head may be
+    /// too wide for them.
     fn place(&mut self, flow: u64, now: Instant) -> Option<(&mut FairQueues<QueuedRequest>, QueuePlace)> {
         let queues = self.queues.as_mut()?;
         let place = queues.choose(now, self.seats.limit(), flow);
-        if !queues.has_room(&place) {
-            self.seats.leave(queues.drop_gone(&place, QueuedRequest::is_gone));
-        }
-        (queues.has_room(&place) || self.seats.has_free()).then_some((queues, place))
+        let beyond = if self.seats.has_free() { PLACES_BEYOND } else { 0 };
+        queues.has_room(&place, beyond).then_some((queues, place))
     }
 
     fn listen(&mut self, turn: &mut Turn<'_, Self>) {
@@ -118,9 +122,11 @@ impl Actor for LevelActor {
 }
 
 impl Receive<Enqueue> for LevelActor {
-    fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
+    fn receive(&mut self, asked: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
         // Seats that were given back are those of who waits, and leave room in the queues.
         self.dispatch(turn);
+        let Enqueue { flow, waiting, .. } = asked;
+        let request = Arc::clone(&waiting.request);
         if !self.seats.has_queues() {
             // Seats may have been given back since the asker looked.
             let seated = self.seats.try_take(&request).map_or(Turned::Refused, Turned::Seated);
@@ -128,13 +134,16 @@ impl Receive<Enqueue> for LevelActor {
         }
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
         self.seats.wait();
-        let (meters, work) = (Arc::clone(&request.meters), request.work);
         let Some((queues, place)) = self.place(flow, turn.now()) else {
             self.seats.leave(1);
             return reply.send(Turned::Refused);
         };
-        let length = queues.enqueue(place, work, QueuedRequest { request, reply });
-        meters.enqueued(length);
+        let count = QueuedCount::new(&asked.counters, &request, asked.in_queue.count());
+        if !waiting.enter(&queues.leavers(&place), count) {
+            return self.seats.leave(1);
+        }
+        let length = queues.enqueue(place, request.work, QueuedRequest { waiting, reply });
+        request.meters.enqueued(length);
         self.dispatch(turn);
     }
 }
@@ -150,8 +159,12 @@ impl Receive<Freed> for LevelActor {
 impl Receive<Dump> for LevelActor {
     fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, turn: &mut Turn<'_, Self>) {
         self.reshape(turn.now());
+        if let Some(queues) = &mut self.queues {
+            self.seats.leave(queues.forget_all_gone(QueuedRequest::is_gone));
+        }
         let states = self.queues.iter().flat_map(FairQueues::states);
-        let queues = states.map(|(state, waiting)| (state, waiting.map(|asked| Arc::clone(&asked.request)).collect()));
+        let queues =
+            states.map(|(state, waiting)| (state, waiting.map(|asked| Arc::clone(&asked.waiting.request)).collect()));
         reply.send(QueuesDump {
             queues: queues.collect(),
         });

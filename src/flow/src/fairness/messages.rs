@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use trireme_actors::Message;
 
-use super::{dump::QueuesDump, seats::LevelSeat, work::TrackedRequest};
+use super::{counters::LevelCounters, dump::QueuesDump, seats::LevelSeat, waiting::WaitingRequest};
+use crate::watermark::Watermark;
 
 /// Waits for seats where none were free a moment ago.
 pub(crate) struct Enqueue {
     pub(crate) flow: u64,
-    pub(crate) request: Arc<TrackedRequest>,
+    pub(crate) waiting: Arc<WaitingRequest>,
+    /// How it is counted while it is in a queue.
+    pub(crate) counters: Arc<LevelCounters>,
+    pub(crate) in_queue: Arc<Watermark>,
 }
 
 /// What a request that found no seats gets.

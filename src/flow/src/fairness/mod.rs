@@ -33,6 +33,7 @@ mod samples;
 mod seats;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod work;
 
 use std::{
@@ -58,6 +59,7 @@ use self::{
     dump::DumpClock,
     late::LateReleases,
     messages::{Enqueue, Turned},
+    waiting::WaitingRequest,
     work::TrackedRequest,
 };
 use crate::{
@@ -160,11 +162,10 @@ impl KindMarks {
         }
     }
 
-    /// Counts a request until the count is dropped.
-    fn count(&self, kind: RequestKind) -> WatermarkCount {
+    fn of(&self, kind: RequestKind) -> &Arc<Watermark> {
         match kind {
-            RequestKind::ReadOnly => self.read_only.count(),
-            RequestKind::Mutating => self.mutating.count(),
+            RequestKind::ReadOnly => &self.read_only,
+            RequestKind::Mutating => &self.mutating,
         }
     }
 
@@ -231,7 +232,7 @@ impl PriorityAndFairness {
     pub async fn acquire(&self, flow: &Flow, demand: FlowDemand, details: RequestDetails) -> Result<FlowSeat, Full> {
         Ok(FlowSeat {
             _held: self.take(flow, demand, details).await?,
-            _in_flight: self.in_flight.count(demand.kind),
+            _in_flight: self.in_flight.of(demand.kind).count(),
         })
     }
 
@@ -257,34 +258,36 @@ impl PriorityAndFairness {
             route.meters.waited(Duration::ZERO);
             return Ok(held);
         }
-        let _in_queue = self.in_queue.count(demand.kind);
-        self.wait(route, request, demand.deadline).await
+        self.wait(route, request, demand).await
     }
 
     async fn wait(
         &self,
         route: &FlowRoute,
         request: Arc<TrackedRequest>,
-        deadline: Instant,
+        demand: FlowDemand,
     ) -> Result<LevelSeat, Full> {
         let level = &route.level;
+        let waiting = Arc::new(WaitingRequest::new(Arc::clone(&request)));
         let message = Enqueue {
             flow: route.schema.flow_hash(&request.distinguisher),
-            request: Arc::clone(&request),
+            waiting: Arc::clone(&waiting),
+            counters: Arc::clone(&level.counters),
+            in_queue: Arc::clone(self.in_queue.of(demand.kind)),
         };
         let refuse = |reason| {
             route.meters.waited_in_vain(level.seats.time_since(request.arrived));
             level.counters.refused(route.schema.name(), reason);
             Err(Full)
         };
-        let Some(waits) = level.counters.wait(&level.seats, &request) else {
+        let Some(asks) = level.counters.ask(&level.seats, &waiting) else {
             return refuse(RefusalReason::QueueFull);
         };
-        let outcome = level.actor.ask_until(message, deadline).await;
+        let outcome = level.actor.ask_until(message, demand.deadline).await;
         if matches!(outcome, Err(AskError::Deadline { .. })) {
             return Err(Full);
         }
-        waits.over();
+        asks.over();
         match outcome {
             Ok(Turned::Seated(held)) => {
                 route.meters.dispatched();

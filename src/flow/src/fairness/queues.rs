@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{config::QueueShape, work::WorkEstimate};
+use super::{config::QueueShape, waiting::QueueLeavers, work::WorkEstimate};
 
 /// The guess of how long a request is worked on.
 const SERVICE_TIME: Duration = Duration::from_millis(3);
@@ -84,6 +84,7 @@ impl QueueSum {
 struct Queue<T> {
     waiting: VecDeque<Waiting<T>>,
     sum: QueueSum,
+    leavers: Arc<QueueLeavers>,
     executing: Arc<Executing>,
     /// The virtual time at which the next request would start, in seat-nanoseconds.
     next_start: i64,
@@ -94,6 +95,7 @@ impl<T> Default for Queue<T> {
         Self {
             waiting: VecDeque::new(),
             sum: QueueSum::default(),
+            leavers: Arc::default(),
             executing: Arc::default(),
             next_start: 0,
         }
@@ -118,7 +120,9 @@ impl<T> Queue<T> {
     fn drop_gone_heads(&mut self, is_gone: &impl Fn(&T) -> bool) -> usize {
         let before = self.waiting.len();
         while self.waiting.front().is_some_and(|oldest| is_gone(&oldest.item)) {
-            self.pop();
+            if let Some(gone) = self.pop() {
+                self.leavers.remove(gone.work.most_seats());
+            }
         }
         self.bound_next_start();
         before - self.waiting.len()
@@ -127,11 +131,12 @@ impl<T> Queue<T> {
     /// Forgets all requests that are gone; returns how many.
     fn drop_gone(&mut self, is_gone: &impl Fn(&T) -> bool) -> usize {
         let before = self.waiting.len();
-        let sum = &mut self.sum;
+        let (sum, leavers) = (&mut self.sum, &self.leavers);
         self.waiting.retain(|waiting| {
             let goes = is_gone(&waiting.item);
             if goes {
                 sum.remove(&waiting.work);
+                leavers.remove(waiting.work.most_seats());
             }
             !goes
         });
@@ -139,12 +144,35 @@ impl<T> Queue<T> {
         before - self.waiting.len()
     }
 
+    /// Forgets requests that are gone: all if they are half of the queue, else those up to the first that is not gone; returns
+    /// how many. Each that goes so costs a look at two requests.
+    fn forget_gone(&mut self, is_gone: &impl Fn(&T) -> bool) -> usize {
+        let gone = self.leavers.requests();
+        if gone == 0 {
+            0
+        } else if gone.saturating_mul(2) >= self.waiting.len() {
+            self.drop_gone(is_gone)
+        } else {
+            self.drop_gone_heads(is_gone)
+        }
+    }
+
+    /// The number of requests that wait and are not gone.
+    fn length(&self) -> usize {
+        self.waiting.len().saturating_sub(self.leavers.requests())
+    }
+
+    /// The seats that they wait for.
+    fn waiting_seats(&self) -> u32 {
+        self.sum.most_seats.saturating_sub(self.leavers.seats())
+    }
+
     fn is_active(&self) -> bool {
         !self.waiting.is_empty() || self.executing.requests.load(Ordering::Acquire) > 0
     }
 
     fn load(&self) -> u32 {
-        self.sum.most_seats + self.executing.seats.load(Ordering::Acquire)
+        self.waiting_seats() + self.executing.seats.load(Ordering::Acquire)
     }
 
     fn settle(&mut self) {
@@ -229,7 +257,7 @@ impl<T> FairQueues<T> {
 
     /// The number of seats that are waited for.
     pub(crate) fn waiting_seats(&self) -> u32 {
-        self.queues.iter().map(|queue| queue.sum.most_seats).sum()
+        self.queues.iter().map(Queue::waiting_seats).sum()
     }
 
     /// The least loaded queue of a flow's hand.
@@ -240,10 +268,17 @@ impl<T> FairQueues<T> {
         QueuePlace(hand.into_iter().min_by_key(load).unwrap_or_default())
     }
 
-    /// Reports whether a queue is shorter than it may be.
-    pub(crate) fn has_room(&self, QueuePlace(index): &QueuePlace) -> bool {
+    /// Reports whether a queue is shorter than it may be, with so many places beyond its limit.
+    pub(crate) fn has_room(&self, QueuePlace(index): &QueuePlace, beyond: usize) -> bool {
+        let limit = self.shape.queue_length_limit.saturating_add(beyond);
         let queue = self.queues.get(*index);
-        queue.is_some_and(|queue| queue.waiting.len() < self.shape.queue_length_limit)
+        queue.is_some_and(|queue| queue.length() < limit)
+    }
+
+    /// The count of a queue's requests that are gone.
+    pub(crate) fn leavers(&self, QueuePlace(index): &QueuePlace) -> Arc<QueueLeavers> {
+        let queue = self.queues.get(*index);
+        queue.map(|queue| Arc::clone(&queue.leavers)).unwrap_or_default()
     }
 
     /// Puts a request into a queue; returns how many wait there now.
@@ -259,7 +294,7 @@ impl<T> FairQueues<T> {
             work,
             item,
         });
-        queue.waiting.len()
+        queue.length()
     }
 
     /// The request whose turn it is, if `may_take` finds seats for it. A wide request at the head is not overtaken: it would
@@ -288,18 +323,15 @@ impl<T> FairQueues<T> {
         })
     }
 
-    /// Forgets requests that are gone, such as those whose clients have left, as far as none that is there is older in its
-    /// queue; returns how many. The time that this takes is that of the queues, not of all that wait in them.
-    pub(crate) fn drop_gone_heads(&mut self, is_gone: impl Fn(&T) -> bool) -> usize {
-        self.queues
-            .iter_mut()
-            .map(|queue| queue.drop_gone_heads(&is_gone))
-            .sum()
+    /// Forgets requests that are gone, such as those whose clients have left, so that fewer than half of those in a queue are;
+    /// returns how many. Where nobody has left it looks at no request.
+    pub(crate) fn forget_gone(&mut self, is_gone: impl Fn(&T) -> bool) -> usize {
+        self.queues.iter_mut().map(|queue| queue.forget_gone(&is_gone)).sum()
     }
 
-    /// Forgets all requests of a queue that are gone; returns how many.
-    pub(crate) fn drop_gone(&mut self, QueuePlace(index): &QueuePlace, is_gone: impl Fn(&T) -> bool) -> usize {
-        self.queues.get_mut(*index).map_or(0, |queue| queue.drop_gone(&is_gone))
+    /// Forgets all requests that are gone; returns how many.
+    pub(crate) fn forget_all_gone(&mut self, is_gone: impl Fn(&T) -> bool) -> usize {
+        self.queues.iter_mut().map(|queue| queue.drop_gone(&is_gone)).sum()
     }
 
     /// All queues, with what waits in them.

@@ -319,7 +319,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let flood = 7_u64;
     for n in 0..200 {
         let place = queues.choose(now, 1, flood);
-        if queues.has_room(&place) {
+        if queues.has_room(&place, 0) {
             assert!(queues.enqueue(place, WorkEstimate::of_seats(1), ("flood", n)) > 0);
         }
     }
@@ -327,7 +327,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
     let first = queues.dispatch(now, 1, |_| true).map(|next| next.item.0);
     assert_eq!(first, Some("flood"));
     let place = queues.choose(now, 1, 0);
-    assert!(queues.has_room(&place));
+    assert!(queues.has_room(&place, 0));
     let _length = queues.enqueue(place, WorkEstimate::of_seats(1), ("mouse", 0));
     let order: Vec<&str> = (0..7)
         .filter_map(|_| queues.dispatch(now, 1, |_| true))
@@ -351,7 +351,7 @@ fn a_hand_has_different_queues_and_reaches_all() {
     let mut places = 0;
     loop {
         let place = queues.choose(now, 1, 12_345);
-        if !queues.has_room(&place) {
+        if !queues.has_room(&place, 0) {
             break;
         }
         queues.enqueue(place, WorkEstimate::of_seats(1), ());

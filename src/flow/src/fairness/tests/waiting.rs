@@ -88,30 +88,43 @@ fn a_queue_is_charged_before_its_start_is_bounded_by_its_next_head() {
 }
 
 #[test]
-fn a_message_looks_at_the_heads_of_queues_rather_than_at_all_that_wait() {
+fn a_message_looks_at_waiting_requests_only_if_some_have_left() {
     let now = Clock::system().now();
     let shape = QueueShape {
-        queues: 64,
-        hand_size: 6,
+        queues: 1,
+        hand_size: 1,
         queue_length_limit: 100,
     };
     let mut queues = FairQueues::new(shape, now);
-    for flow in 0..6_000 {
-        let place = queues.choose(now, 1, flow);
-        queues.enqueue(place, WorkEstimate::of_seats(2), flow);
+    let place = queues.choose(now, 1, 0);
+    let leavers = queues.leavers(&place);
+    for number in 0..100 {
+        let place = queues.choose(now, 1, 0);
+        queues.enqueue(place, WorkEstimate::of_seats(2), number);
     }
-    let looked = std::cell::Cell::new(0);
-    let mut drop_below = |flow| {
-        looked.set(0);
-        let dropped = queues.drop_gone_heads(|waiting| {
+    assert!(!queues.has_room(&place, 0));
+    let mut forget = |gone: std::ops::Range<i32>, leaving: usize| {
+        (0..leaving).for_each(|_| leavers.add(2));
+        let wanted = queues.waiting_seats();
+        let looked = std::cell::Cell::new(0);
+        let forgotten = queues.forget_gone(|number| {
             looked.set(looked.get() + 1);
-            *waiting < flow
+            gone.contains(number)
         });
-        (dropped, looked.get(), queues.waiting(), queues.waiting_seats())
+        (
+            forgotten,
+            looked.get(),
+            queues.waiting(),
+            wanted,
+            queues.has_room(&place, 0),
+        )
     };
-    assert_eq!(drop_below(0), (0, 64, 6_000, 12_000));
-    // Those that came first are at the heads.
-    assert_eq!(drop_below(1_000), (1_000, 1_064, 5_000, 10_000));
+    assert_eq!(forget(0..0, 0), (0, 0, 100, 200, false));
+    // Those that came first are at the head.
+    assert_eq!(forget(0..10, 10), (10, 11, 90, 180, true));
+    // Behind one that waits: no longer wanted at once, and forgotten once they are half of the queue.
+    assert_eq!(forget(20..50, 30), (0, 1, 90, 120, true));
+    assert_eq!(forget(20..65, 15), (45, 90, 45, 90, true));
 }
 
 #[test]
