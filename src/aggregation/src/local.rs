@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle, request::DeleteOptions};
 
+use crate::remote::RemoteServers;
+
 /// The author of the registrations, as in kube-apiserver.
 const FIELD_MANAGER: &str = "kube-apiserver";
 
@@ -83,7 +85,8 @@ fn sync_action(desired: Option<&LocalService>, current: Option<&Value>) -> Optio
 }
 
 /// Registers the local services at the start: makes those that are missing, restores what has been changed of others, and
-/// removes those that are no longer served. An APIService that a client has made in place of one is left alone.
+/// removes those that are no longer served. An APIService that a client has made in place of one is left alone, and so is one that
+/// cannot be read: its name is taken.
 pub struct LocalServices {
     objects: OwnObjects,
     services: Vec<LocalService>,
@@ -98,13 +101,21 @@ impl LocalServices {
         }
     }
 
+    /// Reports whether all are available. One that cannot be read is waited for by nobody.
+    pub fn are_available(&self, remote: &RemoteServers) -> bool {
+        let unreadable = self.objects.registry().reader().unreadable();
+        let is_unreadable = |name: &str| unreadable.iter().any(|value| *value.key == *name);
+        let mut names = self.services.iter().map(LocalService::name);
+        names.all(|name| remote.is_available(&name) || is_unreadable(&name))
+    }
+
     /// Brings the registrations about.
     ///
     /// # Errors
     /// If the store cannot be read or written, or another client has written meanwhile.
     pub async fn run(&self) -> Result<(), ApiError> {
         let mut found: BTreeMap<String, Value> = BTreeMap::new();
-        for object in self.objects.all().await? {
+        for object in self.objects.all_readable().await? {
             found.insert(
                 object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
                 object,

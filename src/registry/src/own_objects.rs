@@ -95,6 +95,15 @@ impl OwnObjects {
         page.items.iter().map(|item| parse(item)).collect()
     }
 
+    /// The objects that can be read, as they are now. Others may be there beside them: nothing follows from one that is not here.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn all_readable(&self) -> Result<Vec<Value>, ApiError> {
+        let items = self.registry.all_readable(Freshness::Latest).await?;
+        items.iter().map(|item| parse(item)).collect()
+    }
+
     /// Makes an object, unless there is one of its name; says whether it did.
     ///
     /// # Errors

@@ -170,6 +170,14 @@ impl RegistryHandle {
         self.writer.reader.all_owned_by(uid, namespace, freshness).await
     }
 
+    /// The objects that can be read, of all namespaces.
+    ///
+    /// # Errors
+    /// If they cannot be known as freshly as asked for.
+    pub async fn all_readable(&self, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
+        self.writer.reader.all_readable(freshness).await
+    }
+
     /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Brings API aggregation up: the way to other servers, what of theirs is published, the server's own APIServices.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use trireme_actors::{ActorSystem, Clock};
@@ -27,8 +27,8 @@ pub(crate) struct Aggregation {
 #[derive(Default)]
 struct LocalRegistration {
     is_done: AtomicBool,
-    /// The names of all, once they are known.
-    names: std::sync::OnceLock<Vec<String>>,
+    /// The services, once they are known.
+    services: OnceLock<Arc<LocalServices>>,
 }
 
 impl Aggregation {
@@ -59,11 +59,9 @@ impl Aggregation {
         };
         let services = local_services(director);
         let registration = Arc::clone(&self.registration);
-        // Set once: the server registers its groups at its start alone.
-        let _ = registration
-            .names
-            .set(services.iter().map(LocalService::name).collect());
         let local = Arc::new(LocalServices::new(route.registry, services));
+        // Set once: the server registers its groups at its start alone.
+        let _ = registration.services.set(Arc::clone(&local));
         let clock = system.clock().clone();
         let _ = system.tasks().spawn_restarting("local-apiservices", move || {
             register(Arc::clone(&local), Arc::clone(&registration), clock.clone())
@@ -119,8 +117,8 @@ impl Aggregation {
 
     /// Reports whether all that the server serves itself is registered and available.
     fn is_registered(&self) -> bool {
-        let names = self.registration.names.get();
-        names.is_some_and(|names| names.iter().all(|name| self.remote.is_available(name)))
+        let local = self.registration.services.get();
+        local.is_some_and(|local| local.are_available(&self.remote))
     }
 }
 

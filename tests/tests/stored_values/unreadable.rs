@@ -366,3 +366,31 @@ fn a_version_stays_registered_while_its_definition_cannot_be_read() {
     until(&mut server, "unregistered", |client| !exists(client, &gone));
     assert!(exists(&server.client(), &torn));
 }
+
+#[test]
+fn a_replica_starts_while_apiservices_cannot_be_read() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let spurious = json!({
+        "metadata": {
+            "name": "v1.gone.example.com",
+            "labels": { "kube-aggregator.kubernetes.io/automanaged": "onstart" },
+        },
+        "spec": { "group": "gone.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 15 },
+    });
+    make(&server.client(), services, &spurious);
+    let names = ["v1.apps", "v1.torn.example.com"];
+    let junk = names.map(|name| {
+        let key = format!("/registry/apiregistration.k8s.io/apiservices/{name}");
+        (key, b"\x00junk".to_vec())
+    });
+    put_past(&mut server, &junk);
+    let client = server.client();
+    for name in names {
+        let answer = client.get(&format!("{services}/{name}")).expect("an answer");
+        assert_eq!(object_of(&answer)["reason"], "StorageReadError", "it is left alone");
+    }
+    assert_eq!(client.get("/apis/apps/v1").expect("an answer").code, 200);
+    assert!(exists(&client, &format!("{services}/v1.batch")));
+    assert!(!exists(&client, &format!("{services}/v1.gone.example.com")));
+}

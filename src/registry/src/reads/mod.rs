@@ -245,6 +245,13 @@ impl Reader {
         unreadable::error_of_all(&self.info, unreadable).map_or(Ok(()), Err)
     }
 
+    /// The objects that can be read, of all namespaces.
+    pub async fn all_readable(&self, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
+        let fresh = self.fresh(freshness, &Trace::default()).await?;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        Ok(fresh.snapshot.index.range(all).cloned().collect())
+    }
+
     /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
     pub async fn with_uid(&self, uid: &str, freshness: Freshness) -> Result<Option<Arc<Item>>, ApiError> {
         let fresh = self.fresh(freshness, &Trace::default()).await?;

@@ -62,6 +62,9 @@ fn reads_of_what_cannot_be_read_fail_and_name_it() {
         let mut other = list("ns0");
         other.selection.fields = FieldSelector::exactly("metadata.name", "b");
         assert_eq!(reader.list(other).await.expect("it is another").items.len(), 1);
+        let readable = reader.all_readable(Freshness::Latest).await.expect("the store answers");
+        let names: Vec<&str> = readable.iter().map(|item| item.name()).collect();
+        assert_eq!(names, ["b", "c"]);
         let was = reader
             .list(at("", Freshness::Exact(before)))
             .await
