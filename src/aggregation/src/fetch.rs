@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trireme_http::client::{OutboundBody, Protocols, RemoteAnswer, Request, Uri};
+use trireme_http::client::{OutboundBody, RemoteAnswer, Request, Uri};
 use trireme_registry::request::UserInfo;
 
 use crate::{forward, remote::RemoteBackend};
@@ -39,18 +39,15 @@ pub(crate) fn own_request(
     Ok(request)
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the whole answer, up to the bound of a document.
 ///
 /// # Errors
-/// If there is none.
+/// If there is none, or it is larger.
 pub(crate) async fn fetch(
     backend: &RemoteBackend,
     request: Request<OutboundBody>,
     timeout: Duration,
 ) -> Result<RemoteAnswer, String> {
-    let response = backend.send(request, Protocols::Any, Some(timeout)).await;
-    let response = response.map_err(|error| backend.failure(&error))?;
-    RemoteAnswer::read(response)
-        .await
-        .map_err(|error| backend.failure(&error))
+    let answered = async { RemoteAnswer::read(backend.ask_for_document(request, timeout).await?).await };
+    answered.await.map_err(|error| backend.failure(&error))
 }

@@ -16,6 +16,9 @@ use crate::{
     availability_gauge::AvailabilityGauge,
 };
 
+/// The largest document that is read: many times OpenAPI 2 of all of Kubernetes, which has some MiB.
+const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The certificate that is shown to other servers, if there is one; replaced when its files change.
 pub type ProxyIdentity = Arc<ArcSwap<Option<ClientIdentity>>>;
 
@@ -213,12 +216,30 @@ impl RemoteBackend {
         timeout: Option<Duration>,
     ) -> Result<Response<IncomingBody>, ClientError> {
         let call = OutboundCall {
-            tls: Some(Arc::clone(&self.tls)),
             protocols,
             timeout,
-            ..OutboundCall::new(self.endpoint.clone(), request)
+            ..self.call(request)
         };
         self.client.send(call).await
+    }
+
+    /// Asks for a document, whose size is bounded.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub(crate) async fn ask_for_document(
+        &self,
+        request: Request<OutboundBody>,
+        timeout: Duration,
+    ) -> Result<Response<IncomingBody>, ClientError> {
+        self.client.send(document_call(self.call(request), timeout)).await
+    }
+
+    fn call(&self, request: Request<OutboundBody>) -> OutboundCall {
+        OutboundCall {
+            tls: Some(Arc::clone(&self.tls)),
+            ..OutboundCall::new(self.endpoint.clone(), request)
+        }
     }
 
     /// Has the next calls open connections of their own, which may lead to another server behind the same service.
@@ -229,5 +250,29 @@ impl RemoteBackend {
     /// An error in the words of Go's `net/http`.
     pub fn failure(&self, error: &ClientError) -> String {
         error.as_net_http(&self.endpoint)
+    }
+}
+
+/// A call whose answer is a document.
+fn document_call(call: OutboundCall, timeout: Duration) -> OutboundCall {
+    OutboundCall {
+        timeout: Some(timeout),
+        max_body_bytes: Some(MAX_DOCUMENT_BYTES),
+        ..call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_bounded() {
+        let endpoint = Endpoint::parse("https://h:443").expect("an endpoint");
+        let call = OutboundCall::new(endpoint, Request::new(OutboundBody::empty()));
+        assert_eq!(
+            document_call(call, Duration::from_secs(1)).max_body_bytes,
+            Some(64 << 20)
+        );
     }
 }
