@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt as _;
+use futures_util::{
+    FutureExt as _,
+    future::{AbortHandle, AbortRegistration, Abortable},
+};
 use trireme_machinery::GroupVersion;
 use trireme_registry::ProxiedOpenApi;
 
@@ -47,14 +50,25 @@ pub(crate) struct DocumentSource {
 struct FetchSchedule {
     due: Option<Instant>,
     retry: Duration,
+    running: Option<RunningFetch>,
+}
+
+/// A request that runs. It ends with this: at most one of a document runs, and no answer of before comes after a later one.
+struct RunningFetch(AbortHandle);
+
+impl Drop for RunningFetch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A request of documents of a server.
 pub(crate) struct DocumentRequest {
     remote: RemoteServers,
-    source: DocumentSource,
+    is_available: bool,
     version: GroupVersion,
     document: RequestedDocument,
+    registration: AbortRegistration,
 }
 
 /// The document that is asked for. Discovery and OpenAPI are asked for apart: one may be slow.
@@ -65,12 +79,7 @@ enum RequestedDocument {
 }
 
 /// The answer to a request of documents.
-pub(crate) struct FetchedDocument {
-    source: DocumentSource,
-    document: DocumentAnswer,
-}
-
-enum DocumentAnswer {
+pub(crate) enum FetchedDocument {
     Discovery(Result<String, String>),
     OpenApi(Result<OpenApiAnswer, String>),
 }
@@ -93,26 +102,27 @@ impl FetchSchedule {
         Self {
             due: Some(now),
             retry: FIRST_RETRY,
+            running: None,
         }
     }
 
-    /// Reports whether the document is to be asked for now, which is noted.
-    fn begin(&mut self, now: Instant) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
-        if is_due {
-            self.due = None;
-        }
-        is_due
+    /// Notes that the document is asked for now, if it is due.
+    fn begin(&mut self, now: Instant) -> Option<AbortRegistration> {
+        self.due.take_if(|due| *due <= now)?;
+        let (running, registration) = AbortHandle::new_pair();
+        self.running = Some(RunningFetch(running));
+        Some(registration)
     }
 
     fn end(&mut self, has_failed: bool, now: Instant) {
+        self.running = None;
         if has_failed {
             self.due = Some(now + self.retry);
             self.retry = (self.retry * 2).min(LAST_RETRY);
         } else {
             *self = Self {
                 due: Some(now + REFRESH),
-                retry: FIRST_RETRY,
+                ..Self::at_once(now)
             };
         }
     }
@@ -155,7 +165,8 @@ impl RemoteDocuments {
             .min()
     }
 
-    /// Notes the server of now. Another one, or one that has become available or has ceased to be, is asked at once.
+    /// Notes the server of now. Another one, or one that has become available or has ceased to be, is asked at once, and requests of
+    /// before end.
     pub(crate) fn follow(&mut self, source: DocumentSource, now: Instant) {
         if self.source != source {
             self.source = source;
@@ -166,33 +177,29 @@ impl RemoteDocuments {
 
     /// The requests that are due.
     pub(crate) fn begin_requests(&mut self, remote: &RemoteServers, now: Instant) -> Vec<DocumentRequest> {
+        let discovery = self.discovery_schedule.begin(now);
+        let openapi = self.openapi_schedule.begin(now);
         let due = [
-            self.discovery_schedule
-                .begin(now)
-                .then_some(RequestedDocument::Discovery),
-            self.openapi_schedule
-                .begin(now)
-                .then(|| RequestedDocument::OpenApi(Arc::clone(&self.openapi))),
+            discovery.map(|registration| (RequestedDocument::Discovery, registration)),
+            openapi.map(|registration| (RequestedDocument::OpenApi(Arc::clone(&self.openapi)), registration)),
         ];
-        let request = |document| DocumentRequest {
+        let request = |(document, registration)| DocumentRequest {
             remote: remote.clone(),
-            source: self.source.clone(),
+            is_available: self.source.is_available,
             version: self.version.clone(),
             document,
+            registration,
         };
         due.into_iter().flatten().map(request).collect()
     }
 
-    /// Takes a document over, unless it is from a server of before. Returns the reason if there is none.
+    /// Takes a document over. Returns the reason if there is none.
     ///
     /// # Errors
     /// If the server did not answer, or with something else.
     pub(crate) fn take(&mut self, fetched: FetchedDocument, now: Instant) -> Result<(), String> {
-        if self.source != fetched.source {
-            return Ok(());
-        }
-        match fetched.document {
-            DocumentAnswer::Discovery(answer) => {
+        match fetched {
+            FetchedDocument::Discovery(answer) => {
                 self.has_discovery_answer = true;
                 self.discovery_schedule.end(answer.is_err(), now);
                 let (discovery, result) = match answer {
@@ -202,7 +209,7 @@ impl RemoteDocuments {
                 self.discovery = discovery.into();
                 result
             }
-            DocumentAnswer::OpenApi(answer) => {
+            FetchedDocument::OpenApi(answer) => {
                 let result = answer.and_then(|answer| {
                     self.openapi = answer.documents;
                     answer.failure.map_or(Ok(()), Err)
@@ -215,31 +222,35 @@ impl RemoteDocuments {
 }
 
 impl DocumentRequest {
-    /// Asks the server. One that is not available is asked for discovery, too, as kube-apiserver asks it.
-    pub(crate) async fn fetch(self, service: &str) -> FetchedDocument {
+    /// Asks the server; `None` if another request has taken the place of this one. A server that is not available is asked for
+    /// discovery, too, as kube-apiserver asks it.
+    pub(crate) async fn fetch(self, service: &str) -> Option<FetchedDocument> {
         let Self {
             remote,
-            source,
+            is_available,
             version,
             document,
+            registration,
         } = self;
-        let backend = backend(&remote, service);
-        let document = match document {
-            RequestedDocument::Discovery => {
-                let asked = async { discovery::entry(&backend.await?, remote.types(), &version).await };
-                DocumentAnswer::Discovery(contained(service, asked).await)
-            }
-            RequestedDocument::OpenApi(before) => {
-                let asked = async {
-                    match source.is_available {
-                        true => Ok(openapi::documents(&backend.await?, &version, &before).await),
-                        false => Err(RemoteError::Unavailable.to_string()),
-                    }
-                };
-                DocumentAnswer::OpenApi(contained(service, asked).await)
+        let asked = async {
+            let backend = backend(&remote, service);
+            match document {
+                RequestedDocument::Discovery => {
+                    let asked = async { discovery::entry(&backend.await?, remote.types(), &version).await };
+                    FetchedDocument::Discovery(contained(service, asked).await)
+                }
+                RequestedDocument::OpenApi(before) => {
+                    let asked = async {
+                        match is_available {
+                            true => Ok(openapi::documents(&backend.await?, &version, &before).await),
+                            false => Err(RemoteError::Unavailable.to_string()),
+                        }
+                    };
+                    FetchedDocument::OpenApi(contained(service, asked).await)
+                }
             }
         };
-        FetchedDocument { source, document }
+        Abortable::new(asked, registration).await.ok()
     }
 }
 
@@ -276,34 +287,33 @@ mod tests {
         }
     }
 
-    fn discovery(source: DocumentSource, answer: Result<&str, &str>) -> FetchedDocument {
-        let answer = answer.map(str::to_owned).map_err(str::to_owned);
-        FetchedDocument {
-            source,
-            document: DocumentAnswer::Discovery(answer),
-        }
+    fn discovery(answer: Result<&str, &str>) -> FetchedDocument {
+        FetchedDocument::Discovery(answer.map(str::to_owned).map_err(str::to_owned))
     }
 
-    fn openapi(source: DocumentSource, answer: Result<&Arc<ProxiedOpenApi>, &str>) -> FetchedDocument {
+    fn openapi(answer: Result<&Arc<ProxiedOpenApi>, &str>) -> FetchedDocument {
         let answer = answer.map_err(str::to_owned).map(|documents| OpenApiAnswer {
             documents: Arc::clone(documents),
             failure: None,
         });
-        FetchedDocument {
-            source,
-            document: DocumentAnswer::OpenApi(answer),
-        }
+        FetchedDocument::OpenApi(answer)
+    }
+
+    /// Begins both requests.
+    fn begin(documents: &mut RemoteDocuments, now: Instant) -> [AbortRegistration; 2] {
+        [&mut documents.discovery_schedule, &mut documents.openapi_schedule]
+            .map(|schedule| schedule.begin(now).expect("it is due"))
     }
 
     /// Documents of a server that has answered once.
     fn known(now: Instant) -> (RemoteDocuments, Arc<ProxiedOpenApi>) {
         let mut documents = RemoteDocuments::unknown(source("s", true), &GroupVersion::new("g", "v1"), now);
-        assert!(documents.discovery_schedule.begin(now) && documents.openapi_schedule.begin(now));
+        begin(&mut documents, now);
         assert!(!documents.has_discovery_answer() && documents.due().is_none());
         let known = Arc::new(ProxiedOpenApi::default());
-        assert_eq!(documents.take(discovery(source("s", true), Ok(CURRENT)), now), Ok(()));
+        assert_eq!(documents.take(discovery(Ok(CURRENT)), now), Ok(()));
         assert!(documents.has_discovery_answer(), "OpenAPI is not waited for");
-        assert_eq!(documents.take(openapi(source("s", true), Ok(&known)), now), Ok(()));
+        assert_eq!(documents.take(openapi(Ok(&known)), now), Ok(()));
         assert_eq!(documents.due(), Some(now + REFRESH));
         (documents, known)
     }
@@ -313,11 +323,11 @@ mod tests {
         let now = Clock::from(ManualClock::new()).now();
         let (mut documents, openapi_before) = known(now);
         let later = now + REFRESH;
-        assert!(documents.discovery_schedule.begin(later) && documents.openapi_schedule.begin(later));
-        let failed = documents.take(discovery(source("s", true), Err("why")), later);
+        begin(&mut documents, later);
+        let failed = documents.take(discovery(Err("why")), later);
         assert_eq!(failed, Err("why".to_owned()));
         assert_eq!(**documents.discovery(), *discovery::stale("v1"));
-        let failed = documents.take(openapi(source("s", true), Err("why")), later);
+        let failed = documents.take(openapi(Err("why")), later);
         assert_eq!(failed, Err("why".to_owned()));
         assert!(Arc::ptr_eq(documents.openapi(), &openapi_before));
         assert_eq!(documents.due(), Some(later + FIRST_RETRY));
@@ -330,19 +340,36 @@ mod tests {
         for next in [source("s", false), source("s", true), source("other", true)] {
             documents.follow(next.clone(), now);
             assert_eq!(documents.due(), Some(now), "it is asked at once");
-            assert!(documents.discovery_schedule.begin(now) && documents.openapi_schedule.begin(now));
+            begin(&mut documents, now);
             assert_eq!(&**documents.discovery(), CURRENT);
             assert!(Arc::ptr_eq(documents.openapi(), &openapi_before));
             documents.follow(next, now);
             assert_eq!(documents.due(), None, "it is asked once");
         }
-        let of_before = discovery(source("s", true), Err("why"));
-        assert_eq!(documents.take(of_before, now), Ok(()));
-        assert_eq!(
-            &**documents.discovery(),
-            CURRENT,
-            "the server of before is not this one"
-        );
+    }
+
+    #[tokio::test]
+    async fn one_request_of_a_document_runs_and_those_of_before_end() {
+        let now = Clock::from(ManualClock::new()).now();
+        let mut documents = RemoteDocuments::unknown(source("a", true), &GroupVersion::new("g", "v1"), now);
+        let mut of_before = Vec::from(begin(&mut documents, now));
+        for name in ["b", "a"] {
+            documents.follow(source(name, true), now);
+            for ended in of_before.drain(..) {
+                assert!(Abortable::new(async {}, ended).await.is_err());
+            }
+            of_before.extend(begin(&mut documents, now));
+            let schedules = [&mut documents.discovery_schedule, &mut documents.openapi_schedule];
+            for schedule in schedules {
+                assert!(schedule.begin(now).is_none(), "it runs already");
+            }
+        }
+        let discovery = of_before.swap_remove(0);
+        assert!(Abortable::new(async {}, discovery).await.is_ok());
+        drop(documents);
+        for ended in of_before {
+            assert!(Abortable::new(async {}, ended).await.is_err(), "the APIService is gone");
+        }
     }
 
     #[tokio::test]

@@ -100,12 +100,15 @@ pub fn publish(system: &ActorSystem, remote: RemoteServers, director: DirectorHa
     publication
 }
 
+/// A document with the name of its APIService; `None` if another request took the place of the one for it.
+type FetchOutcome = Option<(Arc<str>, FetchedDocument)>;
+
 struct Publisher {
     remote: RemoteServers,
     director: DirectorHandle,
     documents: HashMap<Arc<str>, RemoteDocuments>,
     published: Vec<ProxiedVersion>,
-    fetching: FuturesUnordered<BoxFuture<'static, (Arc<str>, FetchedDocument)>>,
+    fetching: FuturesUnordered<BoxFuture<'static, FetchOutcome>>,
     progress: Arc<PublicationProgress>,
     clock: Clock,
 }
@@ -123,7 +126,7 @@ impl Publisher {
             let wake_at = due.unwrap_or_else(|| self.clock.now() + LAST_RETRY);
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
-                Some((name, fetched)) = self.fetching.next() => self.take(&name, fetched),
+                Some(fetched) = self.fetching.next() => self.take(fetched),
                 () = self.clock.sleep_until(wake_at) => {}
             }
         }
@@ -147,19 +150,22 @@ impl Publisher {
             for request in documents.begin_requests(&self.remote, now) {
                 let name = Arc::clone(name);
                 self.fetching.push(Box::pin(async move {
-                    let fetched = request.fetch(&name).await;
-                    (name, fetched)
+                    let fetched = request.fetch(&name).await?;
+                    Some((name, fetched))
                 }));
             }
         }
     }
 
-    fn take(&mut self, name: &Arc<str>, fetched: FetchedDocument) {
-        let Some(documents) = self.documents.get_mut(name) else {
+    fn take(&mut self, fetched: FetchOutcome) {
+        let Some((name, fetched)) = fetched else {
+            return;
+        };
+        let Some(documents) = self.documents.get_mut(&name) else {
             return;
         };
         if let Err(why) = documents.take(fetched, self.clock.now()) {
-            tracing::debug!(service = &**name, why, "an API server does not give a document");
+            tracing::debug!(service = &*name, why, "an API server does not give a document");
         }
     }
 
