@@ -90,7 +90,7 @@ pub fn publish(system: &ActorSystem, remote: RemoteServers, director: DirectorHa
             remote: remote.clone(),
             director: director.clone(),
             documents: HashMap::new(),
-            published: Vec::new(),
+            published: None,
             fetching: FuturesUnordered::new(),
             progress: Arc::clone(&progress),
             clock: clock.clone(),
@@ -107,7 +107,8 @@ struct Publisher {
     remote: RemoteServers,
     director: DirectorHandle,
     documents: HashMap<Arc<str>, RemoteDocuments>,
-    published: Vec<ProxiedVersion>,
+    /// The versions that were published last; `None` at the start, when those of a run before may be.
+    published: Option<Vec<ProxiedVersion>>,
     fetching: FuturesUnordered<BoxFuture<'static, FetchOutcome>>,
     progress: Arc<PublicationProgress>,
     clock: Clock,
@@ -186,12 +187,12 @@ impl Publisher {
                 })
             })
             .collect();
-        if versions != self.published {
+        if self.published.as_ref() != Some(&versions) {
             if let Err(error) = self.director.proxy(versions.clone()).await {
                 tracing::error!(%error, "the routes to other API servers could not be changed");
                 return;
             }
-            self.published = versions;
+            self.published = Some(versions);
         }
         self.progress.routed.store(services.revision, Ordering::Release);
         if self.documents.values().all(RemoteDocuments::has_discovery_answer) {
