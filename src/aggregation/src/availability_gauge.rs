@@ -31,11 +31,15 @@ impl AvailabilityGauge {
         self.entries().clear();
     }
 
-    /// The gauge in the text format of Prometheus; empty without an APIService.
-    pub(crate) fn render(&self) -> String {
+    /// The gauge of the APIServices that are there, in the text format of Prometheus; empty without one. The duty may not be told of
+    /// one that went while changes were missed.
+    pub(crate) fn render(&self, is_there: impl Fn(&str) -> bool) -> String {
         let entries = self.entries();
-        let mut page = if entries.is_empty() { "" } else { HEAD }.to_owned();
-        for (name, is_available) in &*entries {
+        let mut page = String::new();
+        for (name, is_available) in entries.iter().filter(|(name, _)| is_there(name)) {
+            if page.is_empty() {
+                page.push_str(HEAD);
+            }
             let value = u8::from(!is_available);
             // Writing to a string does not fail.
             let _ = writeln!(page, "aggregator_unavailable_apiservice{{name=\"{name}\"}} {value}");
@@ -63,8 +67,10 @@ mod tests {
         gauge.forget("v2.g");
         let lines = "aggregator_unavailable_apiservice{name=\"v1.apps\"} 0\n\
             aggregator_unavailable_apiservice{name=\"v1.g\"} 1\n";
-        assert_eq!(gauge.render(), format!("{HEAD}{lines}"));
+        gauge.set(&"v3.g".into(), true);
+        assert_eq!(gauge.render(|name| name != "v3.g"), format!("{HEAD}{lines}"));
+        assert_eq!(gauge.render(|_| false), "");
         gauge.clear();
-        assert_eq!(gauge.render(), "");
+        assert_eq!(gauge.render(|_| true), "");
     }
 }

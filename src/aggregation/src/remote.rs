@@ -115,7 +115,8 @@ impl RemoteServers {
 
     /// The metrics about APIServices that the recorder does not have, in the text format of Prometheus.
     pub fn render_metrics(&self) -> String {
-        self.0.gauge.render()
+        let services = self.0.services.load();
+        self.0.gauge.render(|name| services.find(name).is_some())
     }
 
     pub(crate) fn gauge(&self) -> &AvailabilityGauge {
