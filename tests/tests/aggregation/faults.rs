@@ -80,6 +80,17 @@ impl Scene {
             .map(str::to_owned)
     }
 
+    /// Waits until an answer of this path was refused: what is no document is asked for again at once.
+    fn wait_until_refused(&self, path: &str) {
+        until("it is asked for discovery again", PATIENCE, || {
+            let received = self.receiver.received();
+            let of_path = received.iter().filter(|request| request["path"] == path);
+            // Those by which it is found to be available are made as a master.
+            let master = |request: &&Value| path != "/apis" && request.to_string().contains("system:masters");
+            of_path.filter(|request| !master(request)).count() > 2
+        });
+    }
+
     fn patch(&self, path: &str, change: &Value) {
         let patch = Request {
             method: "PATCH",
@@ -97,7 +108,7 @@ fn script(aggregated: &Value) -> Vec<Value> {
     let resources = |group: &str, verbs: Value| {
         let row =
             json!({"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": true, "verbs": verbs});
-        json!({"path": format!("/apis/{group}/v1"), "record": false, "body": {
+        json!({"path": format!("/apis/{group}/v1"), "show": ["X-Remote-Group"], "body": {
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/v1"), "resources": [row],
         }})
     };
@@ -122,6 +133,7 @@ fn what_is_no_document_makes_its_version_stale_and_no_other() {
         let mut groups = ["aaa.example.com", "bbb.example.com"].into_iter();
         groups.all(|group| scene.unavailable(group).as_deref() == Some("0"))
     });
+    scene.wait_until_refused("/apis/aaa.example.com/v1");
     assert_eq!(
         scene.discovered("aaa.example.com"),
         json!({"version": "v1", "freshness": "Stale"})
@@ -143,15 +155,22 @@ fn what_is_no_document_makes_its_version_stale_and_no_other() {
 
     // An entry that is no object, on the way that most servers answer.
     let list = json!({"items": [{"metadata": {"name": "ccc.example.com"}, "versions": [{"version": "v1", "resources": ["things"]}]}]});
-    let aggregated = json!({"path": "/apis", "record": false, "headers": {"Content-Type": FORM}, "body": list});
+    let aggregated = json!({"path": "/apis", "headers": {"Content-Type": FORM}, "body": list});
+    for group in ["aaa.example.com", "bbb.example.com"] {
+        scene.unregister(group);
+        until("nobody else asks", PATIENCE, || {
+            get(&scene.client(), &format!("/apis/{group}/v1"), None).code == 404
+        });
+    }
     scene.receiver.follow(script(&aggregated));
     scene.register("ccc.example.com");
     until("it is routed", PATIENCE, || {
         get(&scene.client(), "/apis/ccc.example.com/v1", None).code == 200
     });
-    until("it has been asked", PATIENCE, || {
+    until("it has been judged", PATIENCE, || {
         scene.unavailable("ccc.example.com").is_some()
     });
+    scene.wait_until_refused("/apis");
     assert_eq!(
         scene.discovered("ccc.example.com"),
         json!({"version": "v1", "freshness": "Stale"})
