@@ -3,7 +3,7 @@
 //!
 //! An APIService that another client made of a version is left alone; when it goes, the version is registered again.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -38,16 +38,19 @@ pub struct CustomServices {
     registered: ApiServiceView,
     /// The versions that each definition serves.
     served: View<Entries<Vec<GroupVersion>>>,
+    /// The names of what the server itself registers at its start.
+    own: BTreeSet<String>,
     clock: Clock,
 }
 
 impl CustomServices {
-    /// Works on the registries of APIServices and CustomResourceDefinitions.
+    /// Works on the registries of APIServices and CustomResourceDefinitions; leaves alone what the server itself registers.
     pub fn new(
         system: &ActorSystem,
         api_services: RegistryHandle,
         definitions: RegistryHandle,
         remote: &RemoteServers,
+        own: &[LocalService],
     ) -> Self {
         let readers = [definitions.reader().clone()];
         Self {
@@ -57,11 +60,15 @@ impl CustomServices {
             }),
             definitions: OwnObjects::new(definitions, "kube-apiserver"),
             registered: remote.services().clone(),
+            own: own.iter().map(LocalService::name).collect(),
             clock: system.clock().clone(),
         }
     }
 
     async fn register(&self, name: &Arc<str>, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
+        if self.own.contains(&**name) {
+            return Ok(ReconcileResult::done());
+        }
         let objects = self.objects.under(term.fence());
         let deadline = self.clock.now() + CATCHES_UP_WITHIN;
         let served = self.served.wait_for_now(deadline).await?;

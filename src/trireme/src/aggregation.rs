@@ -135,7 +135,7 @@ async fn register(local: Arc<LocalServices>, registration: Arc<LocalRegistration
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
 /// The groups and versions that this server serves itself from its start, and that clients find registered.
-fn local_services(director: &DirectorHandle) -> Vec<LocalService> {
+pub(crate) fn local_services(director: &DirectorHandle) -> Vec<LocalService> {
     let mut services: Vec<LocalService> = Vec::new();
     let surface = director.surface();
     let built_in = surface.definitions().filter(|definition| !definition.is_custom);

@@ -16,6 +16,7 @@ use trireme_duties::{
 use trireme_flow::BootstrapObject;
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
+use crate::aggregation::local_services;
 use crate::resources::{ResourcesError, Served, rbac_registries, registry};
 use crate::settings::Settings;
 
@@ -134,6 +135,7 @@ impl Duties<'_> {
             self.api_services()?,
             definitions,
             remote,
+            &local_services(&self.served.director),
         ))
     }
 

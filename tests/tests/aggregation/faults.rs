@@ -218,6 +218,21 @@ fn changed_apiservices_of_the_server_are_restored() {
             }),
         );
     }
+    // A label that a client has put there makes none of the server's own that of a definition.
+    let managed = json!({"kube-aggregator.kubernetes.io/automanaged": "true"});
+    scene.patch(&apps, &json!({"metadata": {"labels": managed}}));
+    let spurious = format!("{API_SERVICES}/v1.spurious.example.com");
+    scene.create(
+        API_SERVICES,
+        &json!({
+            "metadata": {"name": "v1.spurious.example.com", "labels": managed},
+            "spec": {"group": "spurious.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 15},
+        }),
+    );
+    until("what no definition serves is removed", PATIENCE, || {
+        get(&scene.client(), &spurious, None).code == 404
+    });
+    assert_eq!(get(&scene.client(), &apps, None).code, 200);
     scene.server.restart().unwrap_or_else(|error| panic!("{error}"));
     let client = scene.client();
     assert_eq!(json_of(&client, &apps)["spec"], before);
