@@ -27,6 +27,8 @@ pub(crate) struct Aggregation {
 #[derive(Default)]
 struct LocalRegistration {
     is_done: AtomicBool,
+    /// True once all services have been available.
+    is_complete: AtomicBool,
     /// The services, once they are known.
     services: OnceLock<Arc<LocalServices>>,
 }
@@ -115,10 +117,17 @@ impl Aggregation {
         Box::new(move || publication.has_documents())
     }
 
-    /// Reports whether all that the server serves itself is registered and available.
+    /// Reports whether all that the server serves itself was registered and available once. What clients make of it later is none of
+    /// the probes' matters, as in kube-apiserver.
     fn is_registered(&self) -> bool {
-        let local = self.registration.services.get();
-        local.is_some_and(|local| local.are_available(&self.remote))
+        let LocalRegistration {
+            is_complete, services, ..
+        } = &*self.registration;
+        if !is_complete.load(Ordering::Relaxed) && services.get().is_some_and(|local| local.are_available(&self.remote))
+        {
+            is_complete.store(true, Ordering::Relaxed);
+        }
+        is_complete.load(Ordering::Relaxed)
     }
 }
 

@@ -203,6 +203,8 @@ fn changed_apiservices_of_the_server_are_restored() {
     until("it is found not to be available", PATIENCE, || {
         json_of(&scene.client(), &apps)["status"]["conditions"][0]["reason"] == "ServiceNotFound"
     });
+    // All were available once, which is what the probes ask for.
+    assert_eq!(get(&scene.client(), "/livez", None).code, 200);
     for (group, labels) in [
         (
             "gone.example.com",
