@@ -61,7 +61,7 @@ impl LocalService {
     }
 }
 
-/// What is to become of an APIService at the start.
+/// The change that an APIService needs at the start.
 #[derive(Debug, PartialEq, Eq)]
 enum SyncAction {
     Create,

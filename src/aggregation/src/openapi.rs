@@ -53,7 +53,7 @@ pub(crate) async fn documents(
     OpenApiAnswer { documents, failure }
 }
 
-/// What is read from a document; `None` if the server has none.
+/// Reads a document of a server; `None` if the server has none.
 async fn asked<T>(
     backend: &RemoteBackend,
     path: &str,

@@ -1,4 +1,4 @@
-//! How the server's seats are divided among the levels: by their shares, and by what they lend and borrow (KEP-1040).
+//! Division of the server's seats among the levels: by their shares, and by what they lend and borrow (KEP-1040).
 
 use super::config::PriorityLevelSpec;
 

@@ -11,7 +11,7 @@ use crate::watermark::Watermark;
 pub(crate) struct Enqueue {
     pub(crate) flow: u64,
     pub(crate) waiting: Arc<WaitingRequest>,
-    /// How it is counted while it is in a queue.
+    /// The counters of its level while it is in a queue.
     pub(crate) counters: Arc<LevelCounters>,
     pub(crate) in_queue: Arc<Watermark>,
 }

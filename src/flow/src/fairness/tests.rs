@@ -62,6 +62,26 @@ fn one_level(limit_response: &Value) -> FlowConfig {
     )
 }
 
+/// A level `one` with three seats and one queue of this length, and a schema that sends alice and bob to it.
+fn three_seats_and_a_queue(length: u32) -> FlowConfig {
+    let queuing = json!({ "queues": 1, "handSize": 1, "queueLengthLimit": length });
+    let limited = json!({
+        "nominalConcurrencyShares": 5, "borrowingLimitPercent": 0,
+        "limitResponse": { "type": "Queue", "queuing": queuing },
+    });
+    level_one("level-uid", &limited)
+}
+
+/// The demand of a read that takes so many seats, and waits for 15 s.
+fn demand_of(seats: u32, now: Instant) -> FlowDemand {
+    FlowDemand {
+        work: WorkEstimate::of_seats(seats),
+        kind: RequestKind::ReadOnly,
+        is_watch: false,
+        deadline: now + Duration::from_secs(15),
+    }
+}
+
 /// A level `one` like this, and a schema that sends alice and bob to it.
 fn level_one(uid: &str, limited: &Value) -> FlowConfig {
     let level = json!({

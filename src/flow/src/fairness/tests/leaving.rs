@@ -41,21 +41,10 @@ fn those_that_have_left_behind_one_that_waits_keep_no_places() {
 #[test]
 fn one_flow_takes_a_few_places_beyond_its_queue_while_a_seat_is_free() {
     run(Topology::trireme(), |kit| async move {
-        let queuing = json!({ "queues": 1, "handSize": 1, "queueLengthLimit": 2 });
-        let limited = json!({
-            "nominalConcurrencyShares": 5, "borrowingLimitPercent": 0,
-            "limitResponse": { "type": "Queue", "queuing": queuing },
-        });
-        let fairness = started(&kit, level_one("level-uid", &limited)).await;
+        let fairness = started(&kit, three_seats_and_a_queue(2)).await;
         let now = kit.system.clock().now();
         let flow = fairness.classify(&request("alice", &[], LIST_PODS));
-        let demand = |seats| FlowDemand {
-            work: WorkEstimate::of_seats(seats),
-            kind: RequestKind::ReadOnly,
-            is_watch: false,
-            deadline: now + Duration::from_secs(15),
-        };
-        let ask = |seats| Box::pin(fairness.acquire(&flow, demand(seats), RequestDetails::default()));
+        let ask = |seats| Box::pin(fairness.acquire(&flow, demand_of(seats, now), RequestDetails::default()));
         let seat = ask(2).await;
         let mut wide = ask(3);
         assert!(wide.as_mut().now_or_never().is_none(), "one of three seats is free");

@@ -1,4 +1,4 @@
-//! How the server's seats are divided among levels.
+//! Division of the server's seats among levels.
 
 use super::{
     super::limits::{BorrowedLimits, SeatDemand, SeatLimits, borrowed_limits, nominal_limits, widest_request},

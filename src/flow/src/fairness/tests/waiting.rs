@@ -151,21 +151,10 @@ fn one_that_has_left_a_full_queue_leaves_its_place_to_another() {
 #[test]
 fn a_full_queue_takes_one_more_while_its_head_waits_for_more_seats() {
     run(Topology::trireme(), |kit| async move {
-        let queuing = json!({ "queues": 1, "handSize": 1, "queueLengthLimit": 1 });
-        let limited = json!({
-            "nominalConcurrencyShares": 5, "borrowingLimitPercent": 0,
-            "limitResponse": { "type": "Queue", "queuing": queuing },
-        });
-        let fairness = started(&kit, level_one("level-uid", &limited)).await;
+        let fairness = started(&kit, three_seats_and_a_queue(1)).await;
         let now = kit.system.clock().now();
         let flow = fairness.classify(&request("alice", &[], LIST_PODS));
-        let demand = |seats| FlowDemand {
-            work: WorkEstimate::of_seats(seats),
-            kind: RequestKind::ReadOnly,
-            is_watch: false,
-            deadline: now + Duration::from_secs(15),
-        };
-        let ask = |seats| Box::pin(fairness.acquire(&flow, demand(seats), RequestDetails::default()));
+        let ask = |seats| Box::pin(fairness.acquire(&flow, demand_of(seats, now), RequestDetails::default()));
         let seat = ask(2).await;
         let (mut wide, mut narrow) = (ask(3), ask(1));
         assert!(wide.as_mut().now_or_never().is_none(), "one of three seats is free");
