@@ -114,6 +114,12 @@ impl RegistryHandle {
         self.writer.reader.cache().id()
     }
 
+    /// Reports whether the resource is not followed any more for this registry: another one may serve it, with a cache of its
+    /// own. Reads that this one refuses may be answered there; writes go on to their end here.
+    pub fn is_superseded(&self) -> bool {
+        self.writer.reader.cache().is_superseded()
+    }
+
     /// True if reads can be answered: the watch cache has loaded.
     pub fn is_ready(&self) -> bool {
         self.writer.reader.is_ready()

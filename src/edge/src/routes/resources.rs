@@ -1,5 +1,7 @@
 //! Paths of objects: finds the resource, holds the request against what the resource can do, and calls the verb.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use trireme_machinery::ApiError;
 use trireme_registry::{
@@ -20,6 +22,9 @@ use crate::{
     status,
     status::not_implemented,
 };
+
+/// The time that a read waits for the registry that takes the place of a superseded one: it is published at once, if at all.
+const SUCCESSOR_WITHIN: Duration = Duration::from_secs(3);
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
 pub(super) async fn dispatch(
@@ -119,11 +124,10 @@ async fn stored(
         return Err(ApiError::method_not_allowed());
     }
     let part = part.map_or(Ok(Subresource::None), |part| part_of(&definition, part))?;
-    let call = call(exchange, api, http, route, part);
+    let mut call = call(exchange, api, http, route, part);
     let answered = match verb {
-        Verb::Get => handlers::get::handle(&call).await,
-        Verb::List => handlers::list::handle(&call).await,
-        Verb::Watch => return handlers::watch::handle(&call).await,
+        Verb::Watch => return read(&mut call, verb).await,
+        Verb::Get | Verb::List => read(&mut call, verb).await,
         Verb::Create => handlers::create::handle(&call, payload).await,
         Verb::Update => handlers::update::handle(&call, payload).await,
         Verb::Patch => handlers::patch::handle(&call, payload).await,
@@ -131,6 +135,50 @@ async fn stored(
         Verb::DeleteCollection => handlers::delete_collection::handle(&call, payload).await,
     };
     answered.map(|response| compress::large(call.api.features, &call.http, response))
+}
+
+/// Reads from the registry that serves the resource. If that is superseded meanwhile, the next one is asked.
+async fn read(call: &mut ResourceCall, verb: Verb) -> HandlerResult {
+    loop {
+        let answered = match verb {
+            Verb::List => handlers::list::handle(call).await,
+            Verb::Watch => handlers::watch::handle(call).await,
+            _ => handlers::get::handle(call).await,
+        };
+        match answered {
+            Err(error) if call.route.registry.is_superseded() => Box::pin(route_anew(call, error)).await?,
+            answered => return answered,
+        }
+    }
+}
+
+/// Routes a read to the registry that has taken the place of the one that refused it; waits for that for a short time.
+///
+/// # Errors
+/// The refusal if none has come, and those of a resource that does not serve such a read any more.
+async fn route_anew(call: &mut ResourceCall, refusal: ApiError) -> Result<(), ApiError> {
+    let (info, published) = (&call.exchange.info, call.api.director.published());
+    let deadline = call.api.clock.now() + SUCCESSOR_WITHIN;
+    let mut changes = published.changes();
+    let route = loop {
+        changes.borrow_and_update();
+        let surface = published.load();
+        let route = surface.and_then(|surface| surface.find(info.group(), info.version(), info.resource()));
+        let route = route.ok_or_else(status::resource_not_found)?;
+        if !route.registry.is_superseded() {
+            break route;
+        }
+        if call.api.clock.timeout_at(deadline, changes.changed()).await.is_none() {
+            return Err(refusal);
+        }
+    };
+    let definition = route.registry.info();
+    check_place(&call.exchange, definition)?;
+    let part = subresource(&call.exchange, definition, route.version)?;
+    served_verb(&call.exchange, part.map_or(definition.verbs, |part| part.verbs), part)?;
+    call.subresource = part.map_or(Ok(Subresource::None), |part| part_of(definition, part))?;
+    call.route = route;
+    Ok(())
 }
 
 fn call(

@@ -18,6 +18,7 @@ use crate::{
         widgets,
     },
     openapi_fragment::NoSchemas,
+    reads::errors::superseded,
     request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };
@@ -246,5 +247,43 @@ fn a_settled_surface_shows_what_was_defined_before() {
         let settled = waiting.await;
         assert!(found(&settled, "example.com", "v1", "widgets").is_some());
         assert!(director.settled_surface().now_or_never().is_some());
+    });
+}
+
+/// As a request that was routed before the change, and reads after it.
+#[test]
+fn a_registry_whose_definition_was_replaced_shows_no_old_state_as_new() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store.clone(), vec![widgets()]).await;
+        let registry = || {
+            let route = director.surface().find("example.com", "v1", "widgets");
+            route.expect("it is served").registry
+        };
+        let before = registry();
+        put(&*store, &widgets(), "ns/a", json!({})).await;
+        before.get(get("ns/a")).await.expect("it was written");
+
+        let mut stored_otherwise = widgets();
+        stored_otherwise.versions.swap(0, 1);
+        director
+            .replace(Arc::new(stored_otherwise))
+            .await
+            .expect("it is served");
+        put(&*store, &widgets(), "ns/b", json!({})).await;
+        registry().get(get("ns/b")).await.expect("it is followed anew");
+        let began = kit.system.clock().now();
+        assert_eq!(
+            before.list(list("")).await.expect_err("b is not in its cache"),
+            superseded()
+        );
+        assert_eq!(
+            before.get(get("ns/a")).await.expect_err("it may have changed"),
+            superseded()
+        );
+        let watched = before.watch(watch("", WatchStart::State(Freshness::Latest))).await;
+        assert_eq!(watched.err(), Some(superseded()));
+        assert_eq!(kit.system.clock().now(), began, "nobody waits for what does not come");
+        assert!(before.is_superseded() && !registry().is_superseded());
     });
 }

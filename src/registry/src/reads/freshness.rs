@@ -2,7 +2,8 @@
 //!
 //! The state of a resource is exact at the revision of its snapshot, but also at any later revision up to which nothing
 //! happened to it. The clock of the store watcher says up to where it is known that nothing did: once the cache has
-//! applied what was dispatched to it before the clock showed R, its snapshot is the state at R.
+//! applied what was dispatched to it before the clock showed R, its snapshot is the state at R. That ends when the cache is
+//! superseded: from then on it gets nothing more, and the clock says nothing about it.
 
 use std::{
     sync::{
@@ -34,6 +35,8 @@ pub(crate) enum Late {
     NotLoaded,
     /// It is only here.
     At(Revision),
+    /// The cache was superseded by another one.
+    Superseded,
 }
 
 /// The revision that one cache has reached. Cheap to clone.
@@ -58,11 +61,12 @@ impl CacheProgress {
 
     /// Up to which revision everything is in the snapshot and has been sent to the topics.
     pub(crate) fn reached(&self) -> Revision {
-        // In this order: what is dispatched after the clock was read is later than what it showed.
+        // In this order: what is dispatched after the clock was read is later than what it showed, and the cache is superseded
+        // before the clock shows what it did not get.
         let clock = self.store_watcher.revision();
         let dispatched = self.cache.dispatched();
         let applied = self.cache.applied_revision();
-        let reached = if applied >= dispatched {
+        let reached = if applied >= dispatched && !self.cache.is_superseded() {
             applied.max(clock)
         } else {
             applied
@@ -91,7 +95,9 @@ impl CacheProgress {
         }
         let fresh = self.clock.timeout_at(deadline, self.catch_up(revision)).await.flatten();
         fresh.ok_or_else(|| {
-            if self.cache.is_loaded() {
+            if self.cache.is_superseded() {
+                Late::Superseded
+            } else if self.cache.is_loaded() {
                 Late::At(self.reached())
             } else {
                 Late::NotLoaded
@@ -99,14 +105,24 @@ impl CacheProgress {
         })
     }
 
-    /// Waits as [`wait`](Self::wait) does, without a deadline; nothing if the cache is gone for good.
+    /// Waits as [`wait`](Self::wait) does, without a deadline; nothing if the cache is superseded before.
     pub(crate) async fn catch_up(&self, revision: Revision) -> Option<Fresh> {
+        tokio::select! {
+            () = self.cache.superseded() => None,
+            fresh = self.follow(revision) => fresh,
+        }
+    }
+
+    async fn follow(&self, revision: Revision) -> Option<Fresh> {
         let (mut clock, mut applied) = (self.store_watcher.clock(), self.cache.applied());
         applied.wait_for(|applied| *applied >= 0).await.ok()?;
         let needed = revision.max(self.store_watcher.floor());
         let reached = *clock.wait_for(|clock| *clock >= needed).await.ok()?;
         let dispatched = self.cache.dispatched();
         applied.wait_for(|applied| *applied >= dispatched).await.ok()?;
+        if self.cache.is_superseded() {
+            return None;
+        }
         self.reported.fetch_max(reached, Ordering::AcqRel);
         let snapshot = self.cache.snapshot();
         Some(Fresh {

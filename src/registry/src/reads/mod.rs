@@ -403,6 +403,7 @@ impl Reader {
         waited.map_err(|error| match error {
             Late::NotLoaded => errors::initializing(),
             Late::At(current) => late(revision, current),
+            Late::Superseded => errors::superseded(),
         })
     }
 

@@ -58,11 +58,15 @@ impl Receive<Register> for StoreWatcher {
         self.change(|wanted| {
             for (info, feed) in caches {
                 let prefix = info.storage_prefix.clone();
-                // The same cache goes on as it is, by another definition.
-                let epoch = wanted.get(&prefix).map_or(0, |before| {
-                    let is_loaded_anew = !before.feed.is_same(&feed);
-                    before.epoch + u64::from(is_loaded_anew)
-                });
+                let epoch = match wanted.get(&prefix) {
+                    None => 0,
+                    // The same cache goes on as it is, by another definition.
+                    Some(before) if before.feed.is_same(&feed) => before.epoch,
+                    Some(before) => {
+                        before.feed.supersede();
+                        before.epoch + 1
+                    }
+                };
                 wanted.insert(prefix, Registration { info, feed, epoch });
             }
         });
@@ -84,7 +88,9 @@ impl Receive<Reload> for StoreWatcher {
 impl Receive<Unregister> for StoreWatcher {
     fn receive(&mut self, Unregister(prefix): Unregister, reply: Reply<()>, _: &mut Turn<'_, Self>) {
         self.change(|wanted| {
-            wanted.remove(&prefix);
+            if let Some(before) = wanted.remove(&prefix) {
+                before.feed.supersede();
+            }
         });
         reply.send(());
     }

@@ -39,6 +39,8 @@ pub(crate) struct PublishedCache {
     snapshot: ArcSwap<CacheSnapshot>,
     applied: watch::Sender<Revision>,
     dispatched: AtomicI64,
+    /// True once the store watcher feeds it no longer.
+    superseded: watch::Sender<bool>,
     delivered_sequence: AtomicU64,
     lives: AtomicU64,
     items: Arc<SharedItems>,
@@ -51,6 +53,7 @@ impl PublishedCache {
             snapshot: ArcSwap::default(),
             applied: watch::Sender::new(NOT_LOADED),
             dispatched: AtomicI64::new(NOT_LOADED),
+            superseded: watch::Sender::new(false),
             delivered_sequence: AtomicU64::new(0),
             lives: AtomicU64::new(0),
             items: Arc::default(),
@@ -200,6 +203,18 @@ impl WatchCacheHandle {
         self.published.dispatched.load(Ordering::Acquire)
     }
 
+    /// Reports whether the store watcher feeds the cache no longer, for good: another one may have taken its place.
+    pub(crate) fn is_superseded(&self) -> bool {
+        *self.published.superseded.borrow()
+    }
+
+    /// Waits until the cache [is superseded](Self::is_superseded).
+    pub(crate) async fn superseded(&self) {
+        let mut superseded = self.published.superseded.subscribe();
+        // The sender lives in `self`.
+        let _ = superseded.wait_for(|superseded| *superseded).await;
+    }
+
     /// Ends all subscriptions; those who still want to hear of a topic subscribe anew.
     pub(crate) fn close_topics(&self) {
         // A cache that is gone, or that is being rebuilt, has no topics.
@@ -250,6 +265,11 @@ impl Feed {
     /// Reports whether both fill one cache.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.published, &other.published)
+    }
+
+    /// Says that nothing more is handed over. To be called before the clock shows a revision that is not.
+    pub(crate) fn supersede(&self) {
+        self.published.superseded.send_replace(true);
     }
 
     /// Hands over whole revisions of changes; waits while the cache has enough to do.
