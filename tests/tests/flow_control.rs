@@ -226,7 +226,16 @@ fn a_list_takes_seats_by_what_it_sends() {
     assert_eq!(asked_by(format!("{CONFIG_MAPS}/big-1")), 1.0);
     assert_eq!(asked_by(format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")), 4.0);
     let later = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion={revision}");
-    assert_eq!(asked_by(later), 1.0);
+    assert_eq!(asked_by(later.clone()), 1.0);
+    let with_state = format!("{later}&resourceVersionMatch=NotOlderThan&sendInitialEvents");
+    assert_eq!(
+        asked_by(format!("{with_state}=1")),
+        4.0,
+        "any text but 0 and false is true"
+    );
+    assert_eq!(asked_by(format!("{with_state}=False")), 1.0);
+    let from_none = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion=00");
+    assert_eq!(asked_by(from_none), 4.0);
 }
 
 #[test]

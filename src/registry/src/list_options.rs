@@ -128,6 +128,21 @@ impl ListQuery<'_> {
             self.validate_list()
         })?;
         let selection = decoded.selection(info, version)?;
+        let start = self.watch_start()?;
+        Ok(WatchOptions {
+            selection,
+            start,
+            bookmarks: truth(self.allow_watch_bookmarks).unwrap_or(false),
+            initial_events_end: may_ask && matches!(start, WatchStart::State(_)),
+            timeout: decoded.timeout_seconds.and_then(watch_time),
+        })
+    }
+
+    /// The start of a watch.
+    ///
+    /// # Errors
+    /// 400 for a resource version that is none.
+    pub fn watch_start(&self) -> Result<WatchStart, ApiError> {
         let text = self.resource_version.unwrap_or_default();
         let revision = parse_revision(text).map_err(ApiError::bad_request)?;
         let state = match revision {
@@ -135,18 +150,10 @@ impl ListQuery<'_> {
             Some(0) => Freshness::Any,
             Some(revision) => Freshness::NotOlderThan(revision),
         };
-        let wants_state = truth(self.send_initial_events);
-        let start = match (wants_state, revision) {
+        Ok(match (truth(self.send_initial_events), revision) {
             (Some(true), _) | (None, None | Some(0)) => WatchStart::State(state),
             (Some(false), None | Some(0)) => WatchStart::Now(state),
             (Some(false) | None, Some(revision)) => WatchStart::After(revision),
-        };
-        Ok(WatchOptions {
-            selection,
-            start,
-            bookmarks: truth(self.allow_watch_bookmarks).unwrap_or(false),
-            initial_events_end: may_ask && matches!(start, WatchStart::State(_)),
-            timeout: decoded.timeout_seconds.and_then(watch_time),
         })
     }
 

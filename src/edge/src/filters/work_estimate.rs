@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use trireme_flow::{Flow, WorkEstimate};
-use trireme_registry::{Backend, Verb};
+use trireme_registry::{Backend, Verb, list_options::ListQuery, request::WatchStart};
 
 use crate::{exchange::Exchange, request_info::RequestVerb, state::ChainState};
 
@@ -72,13 +72,14 @@ fn seats_of_read(state: &ChainState, exchange: &Exchange) -> u32 {
     seats_of(objects, bytes, limit.filter(|limit| *limit > 0))
 }
 
-/// True for a watch that asks for the objects that there are, or for no revision to begin after.
+/// Reports whether a watch begins with the objects that there are.
 fn begins_with_objects(exchange: &Exchange) -> bool {
-    let asks = exchange
-        .query
-        .get("sendInitialEvents")
-        .is_some_and(|value| value == "true");
-    asks || matches!(exchange.query.get("resourceVersion"), None | Some("" | "0"))
+    let query = ListQuery {
+        resource_version: exchange.query.get("resourceVersion"),
+        send_initial_events: exchange.query.get("sendInitialEvents"),
+        ..ListQuery::default()
+    };
+    matches!(query.watch_start(), Ok(WatchStart::State(_)))
 }
 
 fn seats_of(objects: usize, bytes: usize, limit: Option<usize>) -> u32 {
