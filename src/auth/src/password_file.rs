@@ -28,8 +28,9 @@ impl PasswordFile {
                 return Err(TokenFileError::DuplicateUser(*number));
             }
         }
-        let user = |(_, password, user)| (Secret::of(password), user);
-        Ok(Self(rows.into_iter().map(user).collect()))
+        Ok(Self(
+            rows.into_iter().map(|(_, password, user)| (password, user)).collect(),
+        ))
     }
 
     fn user(&self, name: &str, password: &str) -> Option<&UserInfo> {

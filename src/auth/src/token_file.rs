@@ -15,8 +15,8 @@ pub struct TokenFile(Vec<(Secret, UserInfo)>);
 pub(crate) struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    pub(crate) fn of(text: String) -> Self {
-        Self(Zeroizing::new(text.into_bytes()))
+    fn of(text: &str) -> Self {
+        Self(Zeroizing::new(text.as_bytes().to_vec()))
     }
 
     pub(crate) fn is(&self, text: &str) -> Choice {
@@ -53,15 +53,14 @@ impl TokenFile {
     /// # Errors
     /// For the first line that is not as it should be.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
-        let mut seen = HashSet::new();
+        let mut seen: HashSet<&[u8]> = HashSet::new();
         let rows = rows(text)?;
         for (number, token, _) in &rows {
-            if !seen.insert(token.clone()) {
+            if !seen.insert(&token.0) {
                 return Err(TokenFileError::Duplicate(*number));
             }
         }
-        let user = |(_, token, user): (usize, String, UserInfo)| (Secret::of(token), user);
-        Ok(Self(rows.into_iter().map(user).collect()))
+        Ok(Self(rows.into_iter().map(|(_, token, user)| (token, user)).collect()))
     }
 
     /// The token's user.
@@ -84,7 +83,7 @@ impl fmt::Debug for TokenFile {
 }
 
 /// The lines of a file: their numbers, secrets and users.
-pub(crate) fn rows(text: &str) -> Result<Vec<(usize, String, UserInfo)>, TokenFileError> {
+pub(crate) fn rows(text: &str) -> Result<Vec<(usize, Secret, UserInfo)>, TokenFileError> {
     let mut users = Vec::new();
     for (number, line) in text
         .lines()
@@ -98,7 +97,8 @@ pub(crate) fn rows(text: &str) -> Result<Vec<(usize, String, UserInfo)>, TokenFi
         let (Some(secret), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
             return Err(TokenFileError::Columns(number));
         };
-        if secret.is_empty() {
+        let secret = Secret::of(&secret);
+        if secret.0.is_empty() {
             return Err(TokenFileError::EmptyToken(number));
         }
         if name.is_empty() {
@@ -106,8 +106,8 @@ pub(crate) fn rows(text: &str) -> Result<Vec<(usize, String, UserInfo)>, TokenFi
         }
         let groups = columns.next().map_or_else(Vec::new, |groups| list(&groups));
         let user = UserInfo {
-            name,
-            uid,
+            name: name.as_str().to_owned(),
+            uid: uid.as_str().to_owned(),
             groups,
             ..UserInfo::default()
         };
@@ -125,7 +125,7 @@ fn list(text: &str) -> Vec<String> {
 }
 
 /// The columns of a line of comma-separated values; `None` if its quotation marks do not match.
-fn columns(line: &str) -> Option<Vec<String>> {
+fn columns(line: &str) -> Option<Vec<Zeroizing<String>>> {
     let mut out = Vec::new();
     let mut rest = line;
     loop {
@@ -140,7 +140,8 @@ fn columns(line: &str) -> Option<Vec<String>> {
                 (column.to_owned(), after)
             }
         };
-        out.push(column.trim().to_owned());
+        let column = Zeroizing::new(column);
+        out.push(Zeroizing::new(column.trim().to_owned()));
         match after.strip_prefix(',') {
             Some(next) => rest = next,
             None if after.is_empty() => return Some(out),
