@@ -244,7 +244,7 @@ impl ReadSide {
 
     /// A reader of a resource whose cache is never filled.
     pub(crate) fn unfed(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
-        self.spawn(system, Arc::new(info)).0
+        self.spawn(system, info.resource.to_string(), Arc::new(info)).0
     }
 
     /// Has the cache of a resource loaded again, which loses its history.
@@ -258,8 +258,21 @@ impl ReadSide {
 
     /// Starts the read side of one more resource.
     pub(crate) async fn add(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
+        let name = info.resource.to_string();
+        self.add_as(system, name, info).await
+    }
+
+    /// Starts the read side of a resource anew, as if it had gone and come back.
+    pub(crate) async fn remove_and_add(&self, system: &ActorSystem, plural: &str) -> Reader {
+        let info = self.reader(plural).info().clone();
+        let gone = self.store_watcher.unregister(info.storage_prefix.clone());
+        gone.await.expect("the store watcher answers");
+        self.add_as(system, format!("{plural} again"), (*info).clone()).await
+    }
+
+    async fn add_as(&self, system: &ActorSystem, name: String, info: ResourceDefinition) -> Reader {
         let info = Arc::new(info);
-        let (reader, cache) = self.spawn(system, info.clone());
+        let (reader, cache) = self.spawn(system, name, info.clone());
         let feed = cache.feed().expect("the topology allows it");
         self.store_watcher
             .register(vec![(info, feed)])
@@ -268,9 +281,8 @@ impl ReadSide {
         reader
     }
 
-    fn spawn(&self, system: &ActorSystem, info: Arc<ResourceDefinition>) -> (Reader, OwnedWatchCache) {
-        let cache = OwnedWatchCache::spawn(system, info.resource.to_string(), &info, self.store_watcher.reloads())
-            .expect("names differ");
+    fn spawn(&self, system: &ActorSystem, name: String, info: Arc<ResourceDefinition>) -> (Reader, OwnedWatchCache) {
+        let cache = OwnedWatchCache::spawn(system, name, &info, self.store_watcher.reloads()).expect("names differ");
         let reader = Reader::new(
             info,
             cache.handle().expect("the topology allows it"),

@@ -114,8 +114,8 @@ impl RegistryHandle {
         self.writer.reader.cache().id()
     }
 
-    /// Reports whether the resource is not followed any more for this registry: another one may serve it, with a cache of its
-    /// own. Reads that this one refuses may be answered there; writes go on to their end here.
+    /// Reports whether the resource is not followed any more for this registry. The surface names another one then, with a
+    /// cache of its own, or none: reads that this one refuses may be answered there. Writes go on to their end here.
     pub fn is_superseded(&self) -> bool {
         self.writer.reader.cache().is_superseded()
     }

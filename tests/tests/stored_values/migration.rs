@@ -137,6 +137,79 @@ fn requests_go_on_while_the_storage_version_changes() {
     assert_eq!(codes, BTreeSet::from([200]));
 }
 
+/// Has a list wait for a revision that comes after the storage version has changed. Returns its answer, and the oars that the
+/// ship got by the new definition.
+fn list_across_a_change(server: &mut Server, version: &str, oars: u64) -> Answer {
+    let client = &server.client();
+    // In one request more revisions go by than the change takes.
+    const REVISIONS: u64 = 100;
+    let config_maps = "/api/v1/namespaces/default/configmaps";
+    for number in 0..REVISIONS {
+        let made = client.json(
+            "POST",
+            config_maps,
+            &json!({"metadata": {"name": format!("c-{number}")}}),
+        );
+        assert_eq!(made.expect("an answer").code, 201);
+    }
+    let newest = revision(&client.get(config_maps).expect("an answer"));
+    let newest: u64 = newest.as_str().and_then(|text| text.parse().ok()).expect("a number");
+    let wanted = newest + REVISIONS;
+    let list = format!("{SHIPS}?resourceVersion={wanted}&resourceVersionMatch=NotOlderThan");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.get(&list).expect("an answer"));
+        until(server, "the list waits beside the request that sees it", |client| {
+            let metrics = client.get("/metrics").expect("an answer").text();
+            let executing = |line: &str| {
+                line.starts_with("apiserver_flowcontrol_current_executing_requests{")
+                    && line.contains("exempt")
+                    && line.ends_with(" 2")
+            };
+            waiting.is_finished() || metrics.lines().any(executing)
+        });
+        let path = &format!("{SHIPS}/argo");
+        let before = revision(&client.get(path).expect("an answer"));
+        store_ships_as(server, version);
+        until(server, "stored by the new definition", |client| {
+            revision(&change_nothing(client, path)) != before
+        });
+        let changed = client.send(&Request {
+            method: "PATCH",
+            path,
+            body: Some(json!({ "oars": oars }).to_string().into_bytes()),
+            content_type: Some("application/merge-patch+json"),
+            ..Request::default()
+        });
+        assert_eq!(changed.expect("an answer").code, 200);
+        let deleted = client.send(&Request {
+            method: "DELETE",
+            path: config_maps,
+            ..Request::default()
+        });
+        assert_eq!(deleted.expect("an answer").code, 200);
+        waiting.join().expect("no panic")
+    })
+}
+
+#[test]
+fn a_list_that_waits_while_the_storage_version_changes_shows_what_was_written_since() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    make_ship(&mut server);
+    // A list waits 3 s; a change can take longer on a machine that is busy.
+    let answers = ["v2", "v1", "v2", "v1", "v2"]
+        .into_iter()
+        .zip(51..)
+        .map(|(version, oars)| {
+            let answer = list_across_a_change(&mut server, version, oars);
+            if answer.code == 200 {
+                assert_eq!(object_of(&answer)["items"][0]["oars"], oars, "{}", answer.text());
+            }
+            answer.code
+        });
+    let codes: Vec<u16> = answers.take_while(|code| *code == 504).collect();
+    assert!(codes.len() < 5, "{codes:?}");
+}
+
 #[test]
 fn objects_follow_the_media_type_and_the_version_of_others_when_they_are_written() {
     let mut server = Server::start(StoreChoice::Etcd);

@@ -38,28 +38,36 @@ impl ParamScope<'_> {
         let Some(kind) = kind else {
             return Ok(vec![Value::Null]);
         };
-        let surface = self.surface.load();
-        let registry = surface
-            .as_ref()
-            .and_then(|surface| surface.of_kind(&kind.version, &kind.kind));
-        let registry = registry.ok_or_else(|| {
-            let (version, group, kind) = (&kind.version.version, &kind.version.group, &kind.kind);
-            ParamError::Policy(format!(
-                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'"
-            ))
-        })?;
+        let mut registry = self.registry(kind)?;
         let Some(reference) = &binding.params else {
             return Ok(vec![Value::Null]);
         };
-        let found = self
-            .find(registry, kind, reference)
-            .await
-            .map_err(ParamError::Binding)?;
+        let found = loop {
+            match self.find(&registry, kind, reference).await {
+                // Its successor knows.
+                Err(_) if registry.is_superseded() => registry = self.registry(kind)?,
+                found => break found.map_err(ParamError::Binding)?,
+            }
+        };
         if found.is_empty() && reference.denies_without {
             let text = "no params found for policy binding with `Deny` parameterNotFoundAction";
             return Err(ParamError::Binding(text.to_owned()));
         }
         Ok(found)
+    }
+
+    /// The registry of a kind.
+    fn registry(&self, kind: &ParamKind) -> Result<RegistryHandle, ParamError> {
+        let surface = self.surface.load();
+        let registry = surface
+            .as_ref()
+            .and_then(|surface| surface.of_kind(&kind.version, &kind.kind));
+        registry.cloned().ok_or_else(|| {
+            let (version, group, kind) = (&kind.version.version, &kind.version.group, &kind.kind);
+            ParamError::Policy(format!(
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'"
+            ))
+        })
     }
 
     async fn find(

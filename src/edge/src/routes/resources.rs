@@ -1,7 +1,5 @@
 //! Paths of objects: finds the resource, holds the request against what the resource can do, and calls the verb.
 
-use std::time::Duration;
-
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use trireme_machinery::ApiError;
 use trireme_registry::{
@@ -22,9 +20,6 @@ use crate::{
     status,
     status::not_implemented,
 };
-
-/// The time that a read waits for the registry that takes the place of a superseded one: it is published at once, if at all.
-const SUCCESSOR_WITHIN: Duration = Duration::from_secs(3);
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
 pub(super) async fn dispatch(
@@ -137,7 +132,7 @@ async fn stored(
     answered.map(|response| compress::large(call.api.features, &call.http, response))
 }
 
-/// Reads from the registry that serves the resource. If that is superseded meanwhile, the next one is asked.
+/// Reads from the registry that serves the resource. If that is superseded meanwhile, its successor is asked.
 async fn read(call: &mut ResourceCall, verb: Verb) -> HandlerResult {
     loop {
         let answered = match verb {
@@ -145,33 +140,21 @@ async fn read(call: &mut ResourceCall, verb: Verb) -> HandlerResult {
             Verb::Watch => handlers::watch::handle(call).await,
             _ => handlers::get::handle(call).await,
         };
-        match answered {
-            Err(error) if call.route.registry.is_superseded() => Box::pin(route_anew(call, error)).await?,
-            answered => return answered,
+        if answered.is_ok() || !call.route.registry.is_superseded() {
+            return answered;
         }
+        route_anew(call)?;
     }
 }
 
-/// Routes a read to the registry that has taken the place of the one that refused it; waits for that for a short time.
+/// Routes a read whose registry is superseded. The surface names none that is.
 ///
 /// # Errors
-/// The refusal if none has come, and those of a resource that does not serve such a read any more.
-async fn route_anew(call: &mut ResourceCall, refusal: ApiError) -> Result<(), ApiError> {
-    let (info, published) = (&call.exchange.info, call.api.director.published());
-    let deadline = call.api.clock.now() + SUCCESSOR_WITHIN;
-    let mut changes = published.changes();
-    let route = loop {
-        changes.borrow_and_update();
-        let surface = published.load();
-        let route = surface.and_then(|surface| surface.find(info.group(), info.version(), info.resource()));
-        let route = route.ok_or_else(status::resource_not_found)?;
-        if !route.registry.is_superseded() {
-            break route;
-        }
-        if call.api.clock.timeout_at(deadline, changes.changed()).await.is_none() {
-            return Err(refusal);
-        }
-    };
+/// Those of a resource that does not serve such a read any more.
+fn route_anew(call: &mut ResourceCall) -> Result<(), ApiError> {
+    let (info, surface) = (&call.exchange.info, call.api.director.surface());
+    let route = surface.find(info.group(), info.version(), info.resource());
+    let route = route.ok_or_else(status::resource_not_found)?;
     let definition = route.registry.info();
     check_place(&call.exchange, definition)?;
     let part = subresource(&call.exchange, definition, route.version)?;

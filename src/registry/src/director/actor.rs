@@ -1,22 +1,53 @@
 //! The actor that changes what is served.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
+use trireme_actors::{Actor, ActorKind, AskError, Receive, Reply, Turn};
 use trireme_machinery::GroupResource;
 
 use super::{
     handle::{DirectorError, Installed, ResourceToServe, ServingParts},
     logic::Backend,
-    messages::{ChangeDone, ChangePrepared, Prepared, ServingChange},
+    messages::{ChangeDone, ServingChange},
     virtual_resource::VirtualBackend,
 };
 use crate::{
-    admission_stages::AdmissionStages, definition::ResourceDefinition, reads::Reader, registry::RegistryHandle,
-    store_watcher::StoreWatcherHandle, watch_cache::OwnedWatchCache,
+    admission_stages::AdmissionStages,
+    definition::ResourceDefinition,
+    proxied::ProxiedVersion,
+    reads::Reader,
+    registry::RegistryHandle,
+    watch_cache::{Feed, OwnedWatchCache},
 };
 
 type ChangeReply = Reply<Result<(), DirectorError>>;
+
+/// The store watcher is told again after so long, if it could not hear.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// A change that is ready to take effect.
+enum Prepared {
+    /// These resources come, or take the place of those of the same names. What served one of them before ends.
+    Serve {
+        resources: Vec<Arc<Installed>>,
+        ended: Option<Arc<Installed>>,
+    },
+    /// The resource goes.
+    Remove(GroupResource),
+    /// Other servers answer for these.
+    Proxy(Vec<ProxiedVersion>),
+}
+
+/// The rest of a change that the surface shows.
+#[derive(Default)]
+struct TakenEffect {
+    /// These caches are to be filled.
+    feeds: Vec<(Arc<ResourceDefinition>, Feed)>,
+    /// This is served no longer.
+    ended: Option<Arc<Installed>>,
+    /// The resource has gone with it.
+    gone: Option<GroupResource>,
+}
 
 /// Starts and stops what serves a resource, one change at a time. The surface that it publishes is its only lasting
 /// state, so a new instance goes on where the last one was.
@@ -39,31 +70,65 @@ impl Director {
     }
 
     fn begin(&mut self, change: ServingChange, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
+        let taken = self.prepare(change).and_then(|prepared| self.take_effect(prepared));
+        let TakenEffect { feeds, ended, gone } = match taken {
+            Ok(taken) => taken,
+            Err(error) => return reply.send(Err(error)),
+        };
         self.is_busy = true;
-        let prepared = match change {
-            ServingChange::Install(resources) => self.install(resources),
-            ServingChange::Replace(definition) => self.replace(definition),
-            ServingChange::Remove(resource) => Ok(match self.parts.surface.load().installed(&resource) {
-                Some(_) => (Prepared::Remove(resource), Vec::new()),
-                // It is not served, as is wished.
-                None => (nothing(), Vec::new()),
-            }),
-            ServingChange::Proxy(versions) => Ok((Prepared::Proxy(versions), Vec::new())),
+        let parts = self.parts.clone();
+        let finishing = async move {
+            reply.send(feed(&parts, feeds).await);
+            if let Some(ended) = ended {
+                finish(&parts, &ended, gone).await;
+            }
         };
-        let store_watcher = self.parts.store_watcher.clone();
-        let preparing = async move {
-            let (prepared, feeds) = prepared?;
-            feed(&store_watcher, &feeds).await?;
-            Ok(prepared)
-        };
-        turn.detach(preparing, |outcome| {
-            let outcome = outcome.unwrap_or_else(|lost| Err(DirectorError::Interrupted(lost.to_string())));
-            ChangePrepared { outcome, reply }
-        });
+        turn.detach(finishing, |_| ChangeDone);
     }
 
-    /// Starts what serves new resources; the second value are those that have a cache to be filled.
-    fn install(&self, resources: Vec<ResourceToServe>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+    fn prepare(&mut self, change: ServingChange) -> Result<Prepared, DirectorError> {
+        match change {
+            ServingChange::Install(resources) => self.install(resources),
+            ServingChange::Replace(definition) => self.replace(definition),
+            ServingChange::Remove(resource) => Ok(Prepared::Remove(resource)),
+            ServingChange::Proxy(versions) => Ok(Prepared::Proxy(versions)),
+        }
+    }
+
+    /// Publishes a change. Only then the store watcher is told of it, so that no surface names a registry whose cache is
+    /// superseded.
+    fn take_effect(&self, prepared: Prepared) -> Result<TakenEffect, DirectorError> {
+        let before = self.parts.surface.load_full();
+        let mut taken = TakenEffect::default();
+        match prepared {
+            Prepared::Serve { resources, ended } => {
+                for one in &resources {
+                    if let Some(cache) = &one.cache {
+                        taken.feeds.push((one.definition.clone(), cache.feed()?));
+                    }
+                }
+                if !resources.is_empty() {
+                    self.parts.publish(before.with(&resources));
+                }
+                for registry in resources.iter().filter_map(|one| one.registry()) {
+                    registry.take_effect();
+                }
+                taken.ended = ended;
+            }
+            Prepared::Remove(resource) => {
+                if let Some(ended) = before.installed(&resource) {
+                    self.parts.publish(before.without(&resource));
+                    taken.ended = Some(ended.clone());
+                    taken.gone = Some(resource);
+                }
+            }
+            Prepared::Proxy(versions) => self.parts.publish(before.proxying(versions)),
+        }
+        Ok(taken)
+    }
+
+    /// Starts what serves new resources.
+    fn install(&self, resources: Vec<ResourceToServe>) -> Result<Prepared, DirectorError> {
         let surface = self.parts.surface.load();
         // All of them before any actor is started: what was started for nothing takes a while to end, and has its name until then.
         for resource in &resources {
@@ -74,12 +139,10 @@ impl Director {
             }
         }
         let started = resources.into_iter().map(|resource| self.start(resource).map(Arc::new));
-        let started = started.collect::<Result<Vec<_>, _>>()?;
-        let prepared = Prepared::Serve {
-            resources: started.clone(),
+        Ok(Prepared::Serve {
+            resources: started.collect::<Result<_, _>>()?,
             ended: None,
-        };
-        Ok((prepared, started))
+        })
     }
 
     fn start(&self, resource: ResourceToServe) -> Result<Installed, DirectorError> {
@@ -122,17 +185,14 @@ impl Director {
     }
 
     /// Lets a resource go on by another definition: with its cache, if objects are kept there as before.
-    fn replace(
-        &mut self,
-        definition: Arc<ResourceDefinition>,
-    ) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+    fn replace(&mut self, definition: Arc<ResourceDefinition>) -> Result<Prepared, DirectorError> {
         let surface = self.parts.surface.load();
         let Some(before) = surface.installed(&definition.resource).cloned() else {
             return Err(DirectorError::NotInstalled(definition.resource.clone()));
         };
         let Backend::Stored(registry) = &before.backend else {
             let now = Installed::without_store(definition, before.backend.clone());
-            return Ok((serve(now, None), Vec::new()));
+            return Ok(serve(now, None));
         };
         if before.definition.storage_prefix != definition.storage_prefix
             && surface.is_stored_under(&definition.storage_prefix)
@@ -140,54 +200,18 @@ impl Director {
             return Err(DirectorError::Duplicate(definition.resource.clone()));
         }
         if keeps_items(&before.definition, &definition) {
-            let now = Arc::new(Installed {
+            let now = Installed {
                 backend: Backend::Stored(registry.redefined(definition.clone())),
                 definition,
                 cache: before.cache.clone(),
-            });
-            let prepared = Prepared::Serve {
-                resources: vec![now.clone()],
-                ended: None,
             };
-            return Ok((prepared, vec![now]));
+            return Ok(serve(now, None));
         }
         // The actors of before run until no request is routed to them any more.
         self.replaced += 1;
         let name = format!("{}#{}", definition.resource, self.replaced);
-        let now = Arc::new(self.start_stored(definition, name)?);
-        let prepared = Prepared::Serve {
-            resources: vec![now.clone()],
-            ended: Some(before),
-        };
-        Ok((prepared, vec![now]))
-    }
-
-    /// Ends what is served no longer.
-    fn finish(&self, ended: Option<Arc<Installed>>, gone: Option<GroupResource>, turn: &mut Turn<'_, Self>) {
-        let (store_watcher, surface) = (self.parts.store_watcher.clone(), self.parts.surface.load_full());
-        let ending = async move {
-            let Some(ended) = ended else { return };
-            let prefix = &ended.definition.storage_prefix;
-            if !prefix.is_empty()
-                && !surface.is_stored_under(prefix)
-                && let Err(error) = store_watcher.unregister(prefix.clone()).await
-            {
-                let resource = gone.as_ref().map(ToString::to_string);
-                tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
-            }
-            ended.stop().await;
-            if gone.is_some() {
-                ended.show_gone();
-            }
-        };
-        turn.detach(ending, |_| ChangeDone);
-    }
-}
-
-fn nothing() -> Prepared {
-    Prepared::Serve {
-        resources: Vec::new(),
-        ended: None,
+        let now = self.start_stored(definition, name)?;
+        Ok(serve(now, Some(before)))
     }
 }
 
@@ -218,18 +242,36 @@ fn restores_alike(before: &ResourceDefinition, now: &ResourceDefinition) -> bool
     fingerprint(before) == fingerprint(now)
 }
 
-/// Has the caches of these resources filled by their definitions.
-async fn feed(store_watcher: &StoreWatcherHandle, resources: &[Arc<Installed>]) -> Result<(), DirectorError> {
-    let mut feeds = Vec::new();
-    for one in resources {
-        if let Some(cache) = &one.cache {
-            feeds.push((one.definition.clone(), cache.feed()?));
+/// Has caches filled by their definitions. They are served already, so this goes on until the store watcher knows of them.
+async fn feed(parts: &ServingParts, feeds: Vec<(Arc<ResourceDefinition>, Feed)>) -> Result<(), DirectorError> {
+    if feeds.is_empty() {
+        return Ok(());
+    }
+    loop {
+        match parts.store_watcher.register(feeds.clone()).await {
+            Err(error) if !matches!(error, AskError::Stopped { .. }) => {
+                tracing::warn!(%error, "the store watcher did not hear of a resource, it is told again");
+                parts.system.clock().sleep(TOLD_AGAIN_AFTER).await;
+            }
+            told => return Ok(told?),
         }
     }
-    if !feeds.is_empty() {
-        store_watcher.register(feeds).await?;
+}
+
+/// Ends what is served no longer.
+async fn finish(parts: &ServingParts, ended: &Installed, gone: Option<GroupResource>) {
+    let prefix = &ended.definition.storage_prefix;
+    if !prefix.is_empty()
+        && !parts.surface.load().is_stored_under(prefix)
+        && let Err(error) = parts.store_watcher.unregister(prefix.clone()).await
+    {
+        let resource = gone.as_ref().map(ToString::to_string);
+        tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
     }
-    Ok(())
+    ended.stop().await;
+    if gone.is_some() {
+        ended.show_gone();
+    }
 }
 
 impl Actor for Director {
@@ -246,42 +288,12 @@ impl Receive<ServingChange> for Director {
     }
 }
 
-impl Receive<ChangePrepared> for Director {
-    fn receive(&mut self, prepared: ChangePrepared, _: Reply<()>, turn: &mut Turn<'_, Self>) {
-        let ChangePrepared { outcome, reply } = prepared;
-        let before = self.parts.surface.load_full();
-        let (ended, gone) = match outcome {
-            Err(error) => {
-                reply.send(Err(error));
-                return self.finish(None, None, turn);
-            }
-            Ok(Prepared::Serve { resources, ended }) => {
-                if !resources.is_empty() {
-                    self.parts.publish(before.with(&resources));
-                }
-                for registry in resources.iter().filter_map(|one| one.registry()) {
-                    registry.take_effect();
-                }
-                (ended, None)
-            }
-            Ok(Prepared::Remove(resource)) => {
-                self.parts.publish(before.without(&resource));
-                (before.installed(&resource).cloned(), Some(resource))
-            }
-            Ok(Prepared::Proxy(versions)) => {
-                self.parts.publish(before.proxying(versions));
-                (None, None)
-            }
-        };
-        reply.send(Ok(()));
-        self.finish(ended, gone, turn);
-    }
-}
-
 impl Receive<ChangeDone> for Director {
     fn receive(&mut self, _: ChangeDone, _: Reply<()>, turn: &mut Turn<'_, Self>) {
         self.is_busy = false;
-        if let Some((change, reply)) = self.waiting.pop_front() {
+        while !self.is_busy
+            && let Some((change, reply)) = self.waiting.pop_front()
+        {
             self.begin(change, reply, turn);
         }
     }

@@ -56,9 +56,6 @@ pub enum DirectorError {
     /// An actor did not answer.
     #[error("an actor did not answer")]
     Ask(#[from] AskError),
-    /// The work panicked.
-    #[error("the installation was interrupted: {0}")]
-    Interrupted(String),
 }
 
 /// A resource that is to be served, with what answers for it.
@@ -139,8 +136,8 @@ impl ServingParts {
     pub(super) fn publish(&self, surface: ApiSurface) {
         self.known_kinds.store(surface.known_kinds().clone());
         let surface = Arc::new(surface);
-        self.published.store(Arc::clone(&surface));
-        self.surface.store(surface);
+        self.surface.store(Arc::clone(&surface));
+        self.published.store(surface);
     }
 }
 
@@ -256,12 +253,22 @@ impl DirectorHandle {
 
     /// Reports whether all resources can be read as of a revision by `deadline`; waits for those that are behind.
     pub async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
-        for registry in self.surface().registries() {
-            if !registry.reaches(revision, deadline).await {
+        while let Some(behind) = self.first_behind(revision, deadline).await {
+            // If it is superseded, what has taken its place may reach the revision.
+            if !behind.is_superseded() {
                 return false;
             }
         }
         true
+    }
+
+    async fn first_behind(&self, revision: Revision, deadline: Instant) -> Option<RegistryHandle> {
+        for registry in self.surface().registries() {
+            if !registry.reaches(revision, deadline).await {
+                return Some(registry.clone());
+            }
+        }
+        None
     }
 
     /// The revision clock of the store.

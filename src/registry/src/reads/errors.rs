@@ -23,7 +23,7 @@ pub(crate) fn initializing() -> ApiError {
     ApiError::new(Reason::TooManyRequests, "storage is (re)initializing").with_retry_after(1)
 }
 
-/// The cache was superseded while the read waited for it: the definition of the resource has changed, or is gone.
+/// The cache is superseded and cannot show what is asked for: the definition of the resource has changed, or is gone.
 pub(crate) fn superseded() -> ApiError {
     let message = "the definition of the resource has changed, please try again";
     ApiError::new(Reason::ServiceUnavailable, message).with_retry_after(1)

@@ -3,7 +3,7 @@
 //! The state of a resource is exact at the revision of its snapshot, but also at any later revision up to which nothing
 //! happened to it. The clock of the store watcher says up to where it is known that nothing did: once the cache has
 //! applied what was dispatched to it before the clock showed R, its snapshot is the state at R. That ends when the cache is
-//! superseded: from then on it gets nothing more, and the clock says nothing about it.
+//! superseded: from then on it may get nothing more, and the clock says nothing about it.
 
 use std::{
     sync::{
@@ -79,13 +79,8 @@ impl CacheProgress {
         if !self.cache.is_loaded() {
             return None;
         }
-        let reached = self.reached();
-        if reached < revision.max(self.store_watcher.floor()) {
-            return None;
-        }
-        let snapshot = self.cache.snapshot();
-        let revision = reached.max(snapshot.revision);
-        Some(Fresh { snapshot, revision })
+        let fresh = self.newest();
+        (fresh.revision >= revision.max(self.store_watcher.floor())).then_some(fresh)
     }
 
     /// Waits until the state is not older than `revision`.
@@ -124,10 +119,16 @@ impl CacheProgress {
             return None;
         }
         self.reported.fetch_max(reached, Ordering::AcqRel);
+        Some(self.newest())
+    }
+
+    /// The state now. The revision is read first: a snapshot from before it would lack what happened in between.
+    fn newest(&self) -> Fresh {
+        let reached = self.reached();
         let snapshot = self.cache.snapshot();
-        Some(Fresh {
-            revision: self.reached().max(snapshot.revision),
+        Fresh {
+            revision: reached.max(snapshot.revision),
             snapshot,
-        })
+        }
     }
 }

@@ -173,7 +173,8 @@ impl Reader {
         self.read_index.revision(deadline).await
     }
 
-    /// Waits until the cache is where the store was when the caches were loaded; for ever if it is never loaded.
+    /// Waits until the cache is where the store was when the caches were loaded; for ever if it is never loaded, or superseded
+    /// before.
     pub(crate) async fn caught_up(&self) {
         if self.progress.catch_up(0).await.is_none() {
             std::future::pending().await
@@ -341,6 +342,9 @@ impl Reader {
         };
         let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
         let subscription = subscribing.await.map_err(errors::ask)?;
+        if self.cache.is_superseded() {
+            return Err(errors::superseded());
+        }
         let source = watch::EventSource {
             cache: self.cache.clone(),
             progress: self.progress.clone(),

@@ -59,12 +59,13 @@ impl Receive<Register> for StoreWatcher {
             for (info, feed) in caches {
                 let prefix = info.storage_prefix.clone();
                 let epoch = match wanted.get(&prefix) {
-                    None => 0,
                     // The same cache goes on as it is, by another definition.
                     Some(before) if before.feed.is_same(&feed) => before.epoch,
-                    Some(before) => {
-                        before.feed.supersede();
-                        before.epoch + 1
+                    before => {
+                        if let Some(before) = before {
+                            before.feed.supersede();
+                        }
+                        0
                     }
                 };
                 wanted.insert(prefix, Registration { info, feed, epoch });

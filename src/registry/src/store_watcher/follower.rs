@@ -64,6 +64,11 @@ impl FollowedPrefix {
             has_undecrypted,
         }
     }
+
+    /// Reports whether the cache of a registration is loaded as it wants to be.
+    fn has_loaded(&self, registration: &Registration) -> bool {
+        self.epoch == Some(registration.epoch) && self.feed.is_same(&registration.feed)
+    }
 }
 
 /// The reasons to look up from waiting.
@@ -204,9 +209,8 @@ impl StoreFollower {
         let behind: Vec<_> = wanted
             .iter()
             .filter(|(prefix, registration)| {
-                self.feeds
-                    .get(*prefix)
-                    .is_none_or(|followed| followed.epoch != Some(registration.epoch))
+                let followed = self.feeds.get(*prefix);
+                followed.is_none_or(|followed| !followed.has_loaded(registration))
             })
             .collect();
         self.routes = Arc::new(Routes::new(wanted.values().map(Registration::route)));

@@ -12,7 +12,7 @@ use crate::{definition::ResourceDefinition, watch_cache::Feed};
 pub(super) struct Registration {
     pub(super) info: Arc<ResourceDefinition>,
     pub(super) feed: Feed,
-    /// Grows with each (re)load that is wanted.
+    /// Grows with each load of this cache that is wanted anew.
     pub(super) epoch: u64,
 }
 

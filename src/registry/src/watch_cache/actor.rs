@@ -52,8 +52,8 @@ impl Actor for WatchCache {
     const KIND: ActorKind = ActorKind::WATCH_CACHE;
 
     fn started(&mut self, turn: &mut Turn<'_, Self>) {
-        if !self.published.begin_life() {
-            // The first instance is loaded when it is registered at the store watcher.
+        if !self.published.begin_life() || self.published.is_superseded() {
+            // The first instance is loaded when it is registered at the store watcher, and after another took its place none is.
             return;
         }
         let reload = (self.reload)(self.info.storage_prefix.clone());

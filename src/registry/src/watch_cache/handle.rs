@@ -39,7 +39,7 @@ pub(crate) struct PublishedCache {
     snapshot: ArcSwap<CacheSnapshot>,
     applied: watch::Sender<Revision>,
     dispatched: AtomicI64,
-    /// True once the store watcher feeds it no longer.
+    /// True from before the store watcher feeds it no longer.
     superseded: watch::Sender<bool>,
     delivered_sequence: AtomicU64,
     lives: AtomicU64,
@@ -85,6 +85,10 @@ impl PublishedCache {
 
     pub(super) fn is_loaded(&self) -> bool {
         *self.applied.borrow() != NOT_LOADED
+    }
+
+    pub(super) fn is_superseded(&self) -> bool {
+        *self.superseded.borrow()
     }
 }
 
@@ -203,9 +207,9 @@ impl WatchCacheHandle {
         self.published.dispatched.load(Ordering::Acquire)
     }
 
-    /// Reports whether the store watcher feeds the cache no longer, for good: another one may have taken its place.
+    /// Reports whether nothing more is certain to come to the cache: another one has taken its place, or none.
     pub(crate) fn is_superseded(&self) -> bool {
-        *self.published.superseded.borrow()
+        self.published.is_superseded()
     }
 
     /// Waits until the cache [is superseded](Self::is_superseded).
@@ -267,7 +271,7 @@ impl Feed {
         Arc::ptr_eq(&self.published, &other.published)
     }
 
-    /// Says that nothing more is handed over. To be called before the clock shows a revision that is not.
+    /// Says that nothing more is certain to be handed over. To be called before the clock shows a revision that is not.
     pub(crate) fn supersede(&self) {
         self.published.superseded.send_replace(true);
     }

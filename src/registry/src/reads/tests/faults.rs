@@ -237,6 +237,31 @@ fn a_broken_watch_goes_on_without_gap_or_repetition() {
 }
 
 #[test]
+fn a_resource_that_goes_and_comes_back_while_the_store_cannot_be_watched_is_loaded() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let breaking = Breaking::over(store.clone());
+        let side = ReadSide::start_over(&kit.system, breaking.clone(), vec![configmaps()]).await;
+        let before = side.reader("configmaps");
+        before.caught_up().await;
+        breaking.refuse.store(true, Ordering::SeqCst);
+        breaking
+            .cut
+            .send_replace(Some(StorageError::Unavailable("cut".to_owned())));
+        // The follower has begun a pause, and looks at nothing.
+        kit.clock.elapse_within(LONGEST_BACKOFF).await;
+        let after = side.remove_and_add(&kit.system, "configmaps").await;
+        assert!(before.cache().is_superseded() && !after.is_ready());
+        breaking.refuse.store(false, Ordering::SeqCst);
+        put(&*store, &configmaps(), "ns/a", json!({})).await;
+        let read = after.get(get("ns/a"));
+        skipping_pauses(&kit, LONGEST_BACKOFF, read)
+            .await
+            .expect("it is loaded");
+    });
+}
+
+#[test]
 fn when_history_is_lost_watches_end_and_the_state_is_right() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
