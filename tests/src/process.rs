@@ -45,9 +45,10 @@ impl Process {
         self.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
-    /// All that it wrote.
+    /// All that it wrote; bytes that are no UTF-8 do not hide the rest.
     pub fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// The last lines it wrote.
@@ -185,17 +186,22 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
     fn a_secret_in_a_log_fails_the_test_that_started_the_server() {
         let dir = tempfile::tempdir().expect("a directory");
-        let end_of = |said: &str| {
+        let end_of = |said: &[u8]| {
+            let said = OsStr::from_bytes(said);
             let mut process = Process::start("echo", Command::new("echo").arg(said), dir.path()).expect("it starts");
             process.wait(Duration::from_secs(30)).expect("it ends");
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(process)))
         };
-        assert!(end_of("the token is unknown").is_ok());
-        assert!(end_of("the token admin-token is unknown").is_err());
+        assert!(end_of(b"the token is unknown").is_ok());
+        assert!(end_of(b"the token admin-token is unknown").is_err());
+        assert!(end_of(b"read \xff\nthe token admin-token is unknown").is_err());
     }
 }
