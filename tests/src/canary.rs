@@ -9,9 +9,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use regex::Regex;
 
-/// The text that tests put into Secrets and into credentials of no user.
+/// The text that tests put into Secrets, passwords, keys, kubeconfigs, and credentials of no user.
 pub const PLANTED: &str = "canary-5d0c1e9f-keep-quiet";
-/// The tokens of the test servers' users.
+/// The tokens of the test servers' users, those of webhooks' kubeconfigs, and the secret of bootstrap tokens. The recorded
+/// scenarios have them as well, so that the planted text cannot be in their place.
 const TOKENS: &[&str] = &[
     "admin-token",
     "user-token",
@@ -22,6 +23,9 @@ const TOKENS: &[&str] = &[
     "sched-token",
     "proxy-token",
     "mon-token",
+    "hook-secret",
+    "sink-token",
+    "0123456789abcdef",
 ];
 /// The beginnings of secrets that servers make themselves: the header of a signed token, a private key.
 const MADE: &[&str] = &["eyJhbGciOi", "PRIVATE KEY-----"];
@@ -36,6 +40,15 @@ static FORMS: LazyLock<(Vec<(String, &str)>, Regex)> = LazyLock::new(|| {
     let any: Vec<String> = known.iter().map(|(form, _)| regex::escape(form)).collect();
     (known, Regex::new(&any.join("|")).expect("a valid pattern"))
 });
+
+/// A key for encryption at rest: the planted text, and a last byte that tells keys apart. Every form of it that is looked for
+/// begins with that of the text.
+pub fn key(last: u8) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..PLANTED.len()].copy_from_slice(PLANTED.as_bytes());
+    key[31] = last;
+    key
+}
 
 /// The lines of a text that give a secret away, as it is, in hexadecimal, as bytes or in base64; the secret comes first.
 pub fn leaks(text: &str) -> Vec<String> {
@@ -89,6 +102,10 @@ mod tests {
             format!("{quiet}\nDEBUG signed eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.e30.c2ln"),
             format!("{quiet}\n-----BEGIN RSA PRIVATE KEY-----"),
             format!("TRACE read {:?}", PLANTED.as_bytes()),
+            format!("TRACE read the key {}", STANDARD.encode(key(1))),
+            format!("TRACE decrypted with {:?}", key(2)),
+            format!("DEBUG the token aaa001.0123456789abcdef is unknown\n{quiet}"),
+            format!("TRACE asked as hook-secret\n{quiet}"),
             format!("TRACE authorization: Basic {}", STANDARD.encode(format!("m:{PLANTED}"))),
             format!(
                 "TRACE authorization: Basic {}",

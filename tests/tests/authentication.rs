@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use trireme_tests::canary::PLANTED;
 use trireme_tests::certificates::{Ca, with_certificate};
 use trireme_tests::http::{Client, Request};
 use trireme_tests::identity_peer::IdentityPeer;
@@ -147,7 +150,8 @@ fn a_ca_of_clients_is_none_of_front_proxies_without_names() {
 
 #[test]
 fn passwords_are_taken_where_a_file_has_them_only() {
-    let basic = [("Authorization", "Basic YW5uOnNlY3JldA==")];
+    let credentials = format!("Basic {}", STANDARD.encode(format!("ann:{PLANTED}")));
+    let basic = [("Authorization", credentials.as_str())];
     let without = start(&[]);
     assert_eq!(
         name(&without.client().anonymous(), &basic),
@@ -156,8 +160,8 @@ fn passwords_are_taken_where_a_file_has_them_only() {
     );
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("passwords.csv");
-    let line = "secret,ann,uid-1,\"dev,ops\"\n";
-    fs::write(&file, line).expect("written");
+    let line = format!("{PLANTED},ann,uid-1,\"dev,ops\"\n");
+    fs::write(&file, &line).expect("written");
     let server = start(&[&format!("--basic-auth-file={}", file.display())]);
     let client = server.client().anonymous();
     let expected = json!({"username": "ann", "uid": "uid-1", "groups": ["dev", "ops", "system:authenticated"]});
@@ -165,7 +169,7 @@ fn passwords_are_taken_where_a_file_has_them_only() {
     assert_eq!(name(&client, &[("Authorization", "Basic YW5uOmd1ZXNz")]), Err(401));
     check_revocation(
         "a password",
-        || replace(&file, line),
+        || replace(&file, &line),
         || replace(&file, "other,ann,uid-1\n"),
         || name(&client, &basic).is_ok(),
     );

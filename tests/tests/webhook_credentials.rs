@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_tests::{
     Server, StoreChoice,
+    canary::PLANTED,
     certificates::Ca,
     group::until,
     http::{Answer, Client},
@@ -78,13 +79,14 @@ fn webhooks_are_called_as_the_user_of_their_host() {
     });
     let port = receiver.port();
     let by_host = format!(
-        "users:\n- {{name: '*', user: {{token: everywhere}}}}\n- {{name: '127.0.0.1:{port}', user: {{client-certificate: {}, \
-         client-key: {}}}}}\n- {{name: '127.0.0.1', user: {{token: port-443}}}}\n",
+        "users:\n- {{name: '*', user: {{token: {PLANTED}}}}}\n- {{name: '127.0.0.1:{port}', user: {{client-certificate: {}, \
+         client-key: {}}}}}\n- {{name: '127.0.0.1', user: {{token: {PLANTED}-443}}}}\n",
         pair[0], pair[1]
     );
-    let by_star =
-        "users:\n- {name: other.example.com, user: {token: other}}\n- {name: '*', user: {token: everywhere}}\n";
-    let flag = configuration(&files, &by_host, by_star);
+    let by_star = format!(
+        "users:\n- {{name: other.example.com, user: {{token: {PLANTED}-other}}}}\n- {{name: '*', user: {{token: {PLANTED}}}}}\n"
+    );
+    let flag = configuration(&files, &by_host, &by_star);
     let server = Server::try_start(StoreChoice::Embedded, &[flag.as_str()]).unwrap_or_else(|error| panic!("{error}"));
     let admin = server.client();
     let url = |path: &str| format!("https://127.0.0.1:{port}/{path}");
@@ -126,11 +128,10 @@ fn webhooks_are_called_as_the_user_of_their_host() {
     for call in shown(&receiver, "/validate") {
         assert_eq!(
             call,
-            (json!(["Bearer everywhere"]), false.into()),
+            (json!([format!("Bearer {PLANTED}")]), false.into()),
             "the other plugin has users of its own"
         );
     }
-    assert!(!server.log().contains("everywhere"), "credentials are not logged");
 }
 
 #[test]

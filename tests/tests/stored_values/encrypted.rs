@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use trireme_tests::{Server, StoreChoice, http::Client};
+use trireme_tests::{Server, StoreChoice, canary, http::Client};
 
 use super::support::{object_of, put_past, read_past, until};
 
@@ -13,9 +13,9 @@ pub(crate) const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 pub(crate) const SECRET: &str = "/api/v1/namespaces/default/secrets/treasure";
 pub(crate) const SECRET_KEY: &str = "/registry/secrets/default/treasure";
 
-/// A provider with a key of 32 bytes.
-fn provider(kind: &str, name: &str, byte: u8) -> Value {
-    json!({ kind: { "keys": [{ "name": name, "secret": STANDARD.encode([byte; 32]) }] } })
+/// A provider with the key that has this last byte.
+fn provider(kind: &str, name: &str, last: u8) -> Value {
+    json!({ kind: { "keys": [{ "name": name, "secret": STANDARD.encode(canary::key(last)) }] } })
 }
 
 /// The file that says how secrets are encrypted.
