@@ -1,7 +1,7 @@
 //! Secrets that every test plants in the servers that it starts, and the search for them in what servers write down.
 //!
 //! [`Process`](crate::process::Process) looks through the log of each server when it ends, so a whole run of the tests, at
-//! whatever verbosity, is a canary; `tests/secrets.rs` looks at metrics, errors and spans too.
+//! whatever verbosity, is a canary; `tests/secrets.rs` looks at metrics, debugging pages and errors too, `tests/spans.rs` at spans.
 
 use std::sync::LazyLock;
 

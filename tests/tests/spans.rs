@@ -5,16 +5,19 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::server::TcpIncoming;
-use trireme_tests::canary::leaks;
-use trireme_tests::http::Client;
+use trireme_tests::canary::{PLANTED, leaks};
+use trireme_tests::http::{Client, Request};
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
@@ -165,6 +168,34 @@ fn a_request_of_a_trace_is_a_span_of_it_with_its_steps() {
         );
     }
     assert!(!format!("{span:?}").contains("hidden"));
+}
+
+#[test]
+fn spans_have_nothing_of_a_secret_that_is_written() {
+    let mut collector = Collector::start();
+    let server = collector.server(0);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+        "data": {"encoded": STANDARD.encode(PLANTED)}, "stringData": {"plain": PLANTED},
+    });
+    for (audit_id, code) in [("made", 201), ("taken", 409)] {
+        let headers = [
+            ("Traceparent".to_owned(), format!("00-{TRACE}-{PARENT}-01")),
+            ("Audit-ID".to_owned(), audit_id.to_owned()),
+        ];
+        let answer = server.client().send(&Request {
+            method: "POST",
+            path: "/api/v1/namespaces/default/secrets",
+            body: Some(secret.to_string().into_bytes()),
+            content_type: Some("application/json"),
+            headers: &headers,
+            ..Request::default()
+        });
+        assert_eq!(answer.expect("it answers").code, code);
+        let span = collector.span_of(audit_id);
+        assert_eq!(hex(&span.trace_id), TRACE);
+        assert_eq!(leaks(&format!("{span:?}")), Vec::<String>::new());
+    }
 }
 
 #[test]
