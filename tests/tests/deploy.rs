@@ -242,9 +242,31 @@ fn the_gate_does_not_skip_the_test_of_compose_without_a_reason() {
         gate.contains("COMPOSE_TEST=\"${COMPOSE_TEST:-required}\" make test"),
         "{gate}"
     );
-    assert!(
-        gate.contains("\nTRIREME_V=10 cargo test --workspace --locked --test reference"),
-        "{gate}"
+}
+
+#[test]
+fn the_gate_searches_logs_of_all_that_can_be_logged() {
+    let gate = text(".ci/run");
+    let (_, command) = gate
+        .split_once("\nTRIREME_V=10 cargo test --workspace --locked ")
+        .expect("it runs tests so");
+    let (targets, _) = command.split_once("\n#").unwrap_or((command, ""));
+    let expected = [
+        "admission",
+        "aggregation",
+        "authentication",
+        "authorization",
+        "backends",
+        "extensions",
+        "reference",
+        "reload",
+        "secrets",
+        "stored_values",
+        "webhook_credentials",
+    ];
+    assert_eq!(
+        found(r"--test (\w+)", targets),
+        BTreeSet::from(expected.map(str::to_owned))
     );
 }
 
