@@ -132,24 +132,27 @@ fn check_namespace(server: &mut Server) {
     assert!(exists(&server.client(), CHILD));
 }
 
+/// Grants alice a verb on ConfigMaps, by a role of this name.
+fn grant(client: &Client, role: &str, verb: &str) {
+    let group = "rbac.authorization.k8s.io";
+    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": [verb] }]);
+    make(
+        client,
+        &format!("/apis/{group}/v1/clusterroles"),
+        &json!({ "metadata": { "name": role }, "rules": rules }),
+    );
+    let binding = json!({
+        "metadata": { "name": role },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": role },
+        "subjects": [{ "apiGroup": group, "kind": "User", "name": "alice" }],
+    });
+    make(client, &format!("/apis/{group}/v1/clusterrolebindings"), &binding);
+}
+
 fn check_deletion_on_purpose(server: &mut Server) {
     let client = server.client();
     let path = format!("{OWNER}?{ON_PURPOSE}");
-    let role = json!({
-        "metadata": { "name": "deleters" },
-        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"] }],
-    });
-    make(&client, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role);
-    let binding = json!({
-        "metadata": { "name": "deleters" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deleters" },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
-    });
-    make(
-        &client,
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        &binding,
-    );
+    grant(&client, "deleters", "delete");
     let alice = client.with_token(USER_TOKEN);
     assert_eq!(delete(&alice, OWNER).code, 500, "she may delete what can be read");
     let refused = delete(&alice, &path);
@@ -179,12 +182,34 @@ fn check_deletion_on_purpose(server: &mut Server) {
     assert_eq!(listed["unreadableObjects"], json!([]));
 }
 
+/// A user who may delete ConfigMaps deletes one that cannot be read once the verb for that is granted too.
+fn check_deletion_by_a_user(server: &mut Server) {
+    let path = "/api/v1/namespaces/default/configmaps/torn";
+    put_past(
+        server,
+        &[("/registry/configmaps/default/torn".to_owned(), b"\x00junk".to_vec())],
+    );
+    until(server, "unreadable", |client| {
+        client.get(path).expect("an answer").code == 500
+    });
+    let client = server.client();
+    let alice = client.with_token(USER_TOKEN);
+    let on_purpose = format!("{path}?{ON_PURPOSE}");
+    assert_eq!(delete(&alice, &on_purpose).code, 403);
+    grant(&client, "breakers", "unsafe-delete-ignore-read-errors");
+    assert_eq!(delete(&alice, path).code, 500, "not by accident");
+    let deleted = delete(&alice, &on_purpose);
+    assert_eq!(deleted.code, 200, "{}", deleted.text());
+    until(server, "gone", |client| !exists(client, path));
+}
+
 fn check(store: StoreChoice) {
     let mut server = broken_family(store, &[ENABLED]);
     check_reads_and_listing(&mut server);
     check_dependents(&mut server);
     check_namespace(&mut server);
     check_deletion_on_purpose(&mut server);
+    check_deletion_by_a_user(&mut server);
 }
 
 #[test]
