@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -206,12 +206,18 @@ fn images_are_made_from_the_mirror_of_this_machines_apt() {
     assert!(said.contains("set DEBIAN_MIRROR"), "{said}");
 }
 
+/// Puts a program into a directory that is to be on PATH; its path.
+fn put_program(dir: &Path, name: &str, commands: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{commands}\n")).expect("it can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be set");
+    path
+}
+
 /// Runs the test of docker-compose.yml as a user other than root, who cannot run it: its exit code and its output.
 fn compose_test_without_root(variable: Option<&str>) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().expect("a directory");
-    let id = dir.path().join("id");
-    fs::write(&id, "#!/bin/sh\necho 1000\n").expect("it can be written");
-    fs::set_permissions(&id, fs::Permissions::from_mode(0o755)).expect("it can be set");
+    let id = put_program(dir.path(), "id", "echo 1000");
     let root = trireme_tests::folder().join("..");
     let tools = root.join("target/tools/bin");
     let hidden = tools.join("id");
@@ -298,14 +304,33 @@ fn scripts_and_images_name_no_host_that_packages_come_from() {
 
 #[test]
 fn a_build_without_protoc_says_in_one_line_what_to_install() {
-    let empty = tempfile::tempdir().expect("a directory");
-    let failed = Command::new(trireme_tests::folder().join("../scripts/call-protoc"))
-        .arg("--version")
-        .env("PATH", empty.path())
-        .output()
-        .expect("it starts");
-    assert!(!failed.status.success());
-    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("protobuf-compiler"), "{said}");
+    let settings = text(".cargo/config.toml");
+    let script = "\nPROTOC = { value = \"scripts/call-protoc\", relative = true }\n";
+    assert!(settings.contains(script), "{settings}");
+
+    let path = tempfile::tempdir().expect("a directory");
+    let refusal = || {
+        let failed = Command::new(trireme_tests::folder().join("../scripts/call-protoc"))
+            .arg("--version")
+            .env("PATH", path.path())
+            .output()
+            .expect("it starts");
+        assert!(!failed.status.success());
+        String::from_utf8_lossy(&failed.stderr).into_owned()
+    };
+    let advice = "run scripts/install-tools build, or: apt-get install protobuf-compiler libprotobuf-dev\n";
+    assert_eq!(refusal(), format!("protoc is not installed: {advice}"));
+    let complaint = "echo 'google/protobuf/descriptor.proto: File not found.' >&2; exit 1";
+    put_program(path.path(), "protoc", complaint);
+    assert_eq!(
+        refusal(),
+        format!("protoc does not find Google's definitions: {advice}")
+    );
+    // Any other error is protoc's own.
+    put_program(
+        path.path(),
+        "protoc",
+        "echo 'rpc.proto:1:1: expected a name' >&2; exit 1",
+    );
+    assert_eq!(refusal(), "rpc.proto:1:1: expected a name\n");
 }
