@@ -23,9 +23,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with its output in `DIR/NAME.log`.
+    /// Starts `command` with its output in `DIR/NAME.log`, in place of that of a process that ran there before.
+    ///
+    /// # Panics
+    /// If there are secrets in the latter.
     pub fn start(name: &'static str, command: &mut Command, dir: &Path) -> io::Result<Self> {
         let log = dir.join(format!("{name}.log"));
+        assert_no_secrets(name, &text_of(&log));
         let output = File::create(&log)?;
         let child = command
             .stdin(Stdio::null())
@@ -47,8 +51,7 @@ impl Process {
 
     /// All that it wrote; bytes that are no UTF-8 do not hide the rest.
     pub fn log(&self) -> String {
-        let bytes = fs::read(&self.log).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text_of(&self.log)
     }
 
     /// The last lines it wrote.
@@ -164,14 +167,22 @@ impl Drop for Process {
             eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
             return;
         }
-        let leaks = canary::leaks(&self.log());
-        assert!(
-            leaks.is_empty(),
-            "the log of {} gives secrets away:\n{}",
-            self.name,
-            leaks.join("\n")
-        );
+        assert_no_secrets(self.name, &self.log());
     }
+}
+
+fn text_of(log: &Path) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn assert_no_secrets(name: &str, log: &str) {
+    let leaks = canary::leaks(log);
+    assert!(
+        leaks.is_empty(),
+        "the log of {name} gives secrets away:\n{}",
+        leaks.join("\n")
+    );
 }
 
 /// A program on PATH or in `target/tools/bin`, the latter first.
@@ -193,15 +204,26 @@ mod tests {
 
     #[test]
     fn a_secret_in_a_log_fails_the_test_that_started_the_server() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let end_of = |said: &[u8]| {
-            let said = OsStr::from_bytes(said);
-            let mut process = Process::start("echo", Command::new("echo").arg(said), dir.path()).expect("it starts");
-            process.wait(Duration::from_secs(30)).expect("it ends");
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(process)))
+        let end_of = |said: &[&[u8]]| {
+            let dir = tempfile::tempdir().expect("a directory");
+            std::panic::catch_unwind(|| {
+                let mut last = None;
+                for one in said {
+                    let mut command = Command::new("echo");
+                    command.arg(OsStr::from_bytes(one));
+                    let mut process = Process::start("echo", &mut command, dir.path()).expect("it starts");
+                    process.wait(Duration::from_secs(30)).expect("it ends");
+                    last = Some(process);
+                }
+                drop(last);
+            })
         };
-        assert!(end_of(b"the token is unknown").is_ok());
-        assert!(end_of(b"the token admin-token is unknown").is_err());
-        assert!(end_of(b"read \xff\nthe token admin-token is unknown").is_err());
+        assert!(end_of(&[b"the token is unknown"]).is_ok());
+        assert!(end_of(&[b"the token admin-token is unknown"]).is_err());
+        assert!(end_of(&[b"read \xff\nthe token admin-token is unknown"]).is_err());
+        assert!(
+            end_of(&[b"the token admin-token is unknown", b"started anew"]).is_err(),
+            "as when a server is started anew"
+        );
     }
 }
