@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -250,16 +251,24 @@ fn a_server_that_starts_passes_no_webhook_by() {
 }
 
 #[test]
-fn a_store_that_others_may_read_is_warned_about() {
+fn directories_that_others_may_read_are_warned_about() {
     let mut server = Server::start(StoreChoice::Embedded);
-    let warning = "others than its owner may enter the directory of the store; set it to 700";
-    assert!(!server.log().contains(warning), "{}", server.log());
-    let store = server.data_dir().join("store");
-    let opened = server.restart_after(|| {
-        fs::set_permissions(&store, Permissions::from_mode(0o755)).expect("others may enter");
-    });
-    opened.unwrap_or_else(|error| panic!("{error}"));
-    assert!(server.log().contains(warning), "{}", server.log());
+    let warning = "others than its owner have rights to the directory, whose mode is 755; set it to 700";
+    let data_dir = server.data_dir();
+    let store = data_dir.join("store");
+    let is_warned_of = |log: &str, dir: &Path| {
+        let words = format!(" dir={} ", dir.display());
+        let mut warnings = log.lines().filter(|line| line.contains(warning));
+        warnings.any(|line| format!("{line} ").contains(&words))
+    };
+    for dir in [&store, &data_dir] {
+        assert!(!is_warned_of(&server.log(), dir), "{}", server.log());
+        let opened = server.restart_after(|| {
+            fs::set_permissions(dir, Permissions::from_mode(0o755)).expect("others may enter");
+        });
+        opened.unwrap_or_else(|error| panic!("{error}"));
+        assert!(is_warned_of(&server.log(), dir), "{}", server.log());
+    }
 }
 
 /// The names of the lifecycle events in a log, in order.

@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
 use trireme_http::client::{ClientIdentity, ClientTls, TlsOptions, Trust};
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
+use trireme_storage::{
+    EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, embedded::warn_if_others_may_enter,
+};
 
 use crate::build_error::BuildError;
 use crate::reload::Reloader;
 use crate::settings::{KeyPairFiles, StoreKind, StoreSettings};
 
-/// Opens or connects it.
+/// Opens or connects it. The data directory is there: it was made for its owner only, or has the mode that it had before.
 ///
 /// # Errors
 /// If the directory or the certificates cannot be used. An etcd that does not answer is no error here.
@@ -21,6 +23,7 @@ pub(crate) async fn open(
     data_dir: &Path,
     files: &mut Reloader,
 ) -> Result<Arc<dyn Storage>, BuildError> {
+    warn_if_others_may_enter(data_dir);
     match &store.kind {
         StoreKind::Embedded { fsync } => {
             let options = EmbeddedOptions {

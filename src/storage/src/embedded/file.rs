@@ -145,14 +145,22 @@ pub(super) fn backend(path: &Path) -> Result<Box<dyn StorageBackend>, StorageErr
     Ok(Box::new(backend))
 }
 
-/// Warns of a directory that others than its owner have rights to: it holds Secrets, and a user who may write there can
+/// Warns of a directory that others than its owner have rights to: it holds Secrets or keys, and a user who may write there can
 /// replace the store.
-fn warn_if_others_may_enter(dir: &Path) {
+pub fn warn_if_others_may_enter(dir: &Path) {
     let mode = std::fs::metadata(dir).map_or(0, |metadata| metadata.permissions().mode());
-    if mode & OTHERS != 0 {
-        let mode = format!("{:o}", mode & 0o777);
-        tracing::warn!(dir = %dir.display(), mode, "others than its owner may enter the directory of the store; set it to 700");
+    if let Some(warning) = rights_warning(mode) {
+        tracing::warn!(dir = %dir.display(), "{warning}");
     }
+}
+
+/// The warning about a directory of this mode; `None` if it is for its owner only.
+fn rights_warning(mode: u32) -> Option<String> {
+    let warning = || {
+        let mode = mode & 0o777;
+        format!("others than its owner have rights to the directory, whose mode is {mode:o}; set it to 700")
+    };
+    (mode & OTHERS != 0).then(warning)
 }
 
 /// The length of the file.
@@ -320,6 +328,15 @@ mod tests {
         };
         make_file(&path, removed).expect("there is one");
         assert_eq!(std::fs::read(&path).expect("it is there"), b"of another");
+    }
+
+    #[test]
+    fn a_directory_that_others_have_rights_to_is_warned_of() {
+        for (mode, shown) in [(0o755, "mode is 755;"), (0o750, "mode is 750;")] {
+            let warning = rights_warning(mode).expect("others have rights");
+            assert!(warning.contains(shown), "{warning}");
+        }
+        assert_eq!(rights_warning(0o700), None);
     }
 
     #[test]

@@ -34,6 +34,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch as channel};
 
+pub use self::file::warn_if_others_may_enter;
 use self::{
     apply::{JobReply, StoreJob},
     file::{OpenBackend, StoreFile},
