@@ -8,7 +8,7 @@ use super::logic::{Backoff, CacheRoute, Loaded, Routes, into_turns, load_entries
 use crate::{
     definition::ResourceDefinition,
     encode,
-    fixtures::{configmaps, nodes, object, pods, widgets_that_panic},
+    fixtures::{configmaps, metrics_page, nodes, object, pods, renamed, widgets_that_panic},
     watch_cache::CacheChange,
 };
 
@@ -145,19 +145,35 @@ fn a_load_goes_on_where_there_can_be_keys_of_a_resource() {
 
 #[test]
 fn a_decoder_that_panics_cannot_read_the_value() {
-    let widgets = Arc::new(widgets_that_panic());
-    let routes = routes_of([widgets]);
+    metrics_page();
+    let routes = routes_of([Arc::new(renamed(widgets_that_panic(), "panicking"))]);
     let value = br#"{"apiVersion":"example.com/v1alpha1","kind":"Widget","metadata":{"name":"w","namespace":"ns"},"oldSpec":{}}"#;
-    let broken = StoreEvent::Put {
-        entry: entry("/registry/widgets/ns/w", value, 3),
-        previous: None,
-    };
+    let entry = entry("/registry/panicking/ns/w", value, 3);
+    // A replica that panicked while it loads would do so at each start.
+    let mut loaded = Loaded::new();
+    load_entries(&routes, std::slice::from_ref(&entry), &mut loaded);
+    let unreadable = loaded["/registry/panicking"].unreadable_in((Bound::Unbounded, Bound::Unbounded));
+    let causes: Vec<_> = unreadable.map(|value| (&*value.key, &*value.cause)).collect();
+    assert!(
+        matches!(&causes[..], [("ns/w", cause)] if cause.contains("this conversion has a bug")),
+        "{causes:?}"
+    );
+
+    let broken = StoreEvent::Put { entry, previous: None };
     let parts = route_events(&routes, &[broken]);
     let changes = &parts.first().expect("it concerns the widgets").changes;
     assert!(
         matches!(&changes[..], [(3, CacheChange::Unreadable(value))] if value.cause.contains("this conversion has a bug")),
         "{changes:?}"
     );
+    let page = metrics_page();
+    for counter in [
+        "trireme_store_decoder_panics_total",
+        "trireme_store_undecodable_objects_total",
+    ] {
+        let twice = format!("{counter}{{resource=\"panicking.metered\"}} 2\n");
+        assert!(page.contains(&twice), "{page}");
+    }
 }
 
 #[test]
