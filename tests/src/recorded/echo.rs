@@ -1,15 +1,16 @@
 //! Values that a request set itself and that the recording shows as a placeholder only: they have to come back as they were
 //! sent.
 //!
-//! Recorded answers have placeholders where servers differ: uids, times, addresses, ports. Where the request names the value
-//! at the same place, the server has no choice, and a placeholder would hide that it made one. A time may come back in UTC.
+//! Recorded answers have placeholders where servers differ: uids, times, addresses, ports, tokens, revisions. Where the request
+//! names the value at the same place, the server has no choice, and a placeholder would hide that it made one. A time may come
+//! back in UTC. Bodies that are sent as a text, and JSON patches, are not looked into: their values stay masked.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 /// The placeholders of values that a request can set.
-const PLACEHOLDERS: &[&str] = &["<uid>", "<time>", "<ip>", "<port>"];
-/// The one list in `metadata` whose values are the client's; all else there is the server's.
+const PLACEHOLDERS: &[&str] = &["<uid>", "<time>", "<ip>", "<port>", "<token>", "<rv>"];
+/// The one list in the object's own `metadata` whose values are the client's; all else there is the server's.
 const OWNERS: &str = "ownerReferences";
 
 /// The differences between what a request set and what came back, where the recorded answer has a placeholder.
@@ -43,7 +44,7 @@ fn walk(request: &Value, recorded: &Value, answer: &Value, path: &str, differenc
 }
 
 fn is_servers(path: &str, name: &str) -> bool {
-    path.ends_with(".metadata") && name != OWNERS
+    path == ".metadata" && name != OWNERS
 }
 
 /// Returns true for a value that is set and not put together from values of the run.
@@ -80,6 +81,46 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(lost(&request, &recorded, &answer("2024-01-01T01:00:00Z")).len(), 1);
+    }
+
+    #[test]
+    fn only_the_metadata_of_the_object_itself_is_the_servers() {
+        let at = |time: &str| {
+            json!({
+                "metadata": {"creationTimestamp": time},
+                "spec": {"template": {"metadata": {"creationTimestamp": time}}},
+            })
+        };
+        let (request, recorded) = (at("2020-01-01T00:00:00Z"), at("<time>"));
+        assert_eq!(
+            lost(&request, &recorded, &at("2026-01-02T03:04:05Z")),
+            [
+                ".spec.template.metadata.creationTimestamp: the request set \"2020-01-01T00:00:00Z\", got \
+                 \"2026-01-02T03:04:05Z\""
+            ]
+        );
+    }
+
+    #[test]
+    fn tokens_and_revisions_of_other_objects_must_come_back() {
+        let of = |token: &str, revision: &str| {
+            json!({
+                "metadata": {"resourceVersion": revision},
+                "involvedObject": {"resourceVersion": revision},
+                "spec": {"token": token},
+            })
+        };
+        let (request, recorded) = (of("user-token", "5"), of("<token>", "<rv>"));
+        let mut answer = of("user-token", "5");
+        answer["metadata"]["resourceVersion"] = "12".into();
+        assert_eq!(lost(&request, &recorded, &answer), Vec::<String>::new());
+        assert_eq!(
+            lost(&request, &recorded, &of("another", "12")),
+            [
+                ".involvedObject.resourceVersion: the request set \"5\", got \"12\"",
+                ".spec.token: the request set \"user-token\", got \"another\"",
+            ]
+        );
     }
 
     #[test]
