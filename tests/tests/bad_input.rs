@@ -265,7 +265,7 @@ fn the_document_says_how_many_answers_are_those_of_kube_apiserver() {
     for said in [
         format!("a table of {} requests", count(|_| true)),
         format!(
-            "all cases but the bombs, {}.",
+            "all cases but the bombs and one watch without an end, {}.",
             count(|case| case.reference != Reference::Unasked)
         ),
         format!(
