@@ -17,8 +17,11 @@ const WRITES: usize = 300;
 const PLACES: usize = 150;
 /// The bytes in which redb keeps its two commit slots.
 const HEADER_BYTES: usize = 320;
+/// The bits that are flipped in each byte of the header.
+const HEADER_BITS: [u8; 2] = [0, 1];
 /// The byte whose lowest bit says which of the two slots is the newer one. No checksum covers it: a commit becomes the
-/// newer one by the write of this bit alone, so a flip of it cannot be distinguished from a kill between two phases.
+/// newer one by the write of this bit alone, so a flip of it cannot be distinguished from a kill between two phases. Neither
+/// does one cover the next two bits, which say whether the file was closed and how it was committed.
 const SELECTOR: usize = 9;
 
 /// Lets a process write until it has acknowledged enough, and kills it in the middle of its load. Returns the newest
@@ -75,7 +78,9 @@ async fn a_commit_that_is_damaged_after_a_kill_is_never_rolled_back_in_silence()
     let sound = state(dir.path()).await.expect("a kill damages nothing");
     assert!(sound.0 >= newest, "all that was acknowledged is there");
 
-    let header = (0..HEADER_BYTES).filter(|at| *at != SELECTOR).map(|at| (at, 0));
+    let header = (0..HEADER_BYTES)
+        .filter(|at| *at != SELECTOR)
+        .flat_map(|at| HEADER_BITS.map(|bit| (at, bit)));
     let body = (HEADER_BYTES..bytes.len())
         .step_by(bytes.len() / PLACES)
         .map(|at| (at, 3));
@@ -86,11 +91,16 @@ async fn a_commit_that_is_damaged_after_a_kill_is_never_rolled_back_in_silence()
         fs::write(&path, &damaged).expect("the file is damaged");
         match state(dir.path()).await {
             Err(StorageError::Failed(why)) => {
-                assert!(why.contains("store.redb"), "byte {at}: {why}");
+                assert!(why.contains("store.redb"), "bit {bit} of byte {at}: {why}");
                 refused += 1;
             }
-            Err(error) => panic!("byte {at}: {error}"),
-            Ok(found) => assert!(found == sound, "byte {at}: revision {} for {}", found.0, sound.0),
+            Err(error) => panic!("bit {bit} of byte {at}: {error}"),
+            Ok(found) => assert!(
+                found == sound,
+                "bit {bit} of byte {at}: revision {} for {}",
+                found.0,
+                sound.0
+            ),
         }
     }
     assert!(refused > 0, "damage is seen");
