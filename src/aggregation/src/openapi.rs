@@ -1,6 +1,8 @@
 //! OpenAPI documents of another server, as far as they are about one version
 //! (`kube-aggregator/pkg/controllers/openapi`, `…/openapiv3`).
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -2,6 +2,8 @@
 //!
 //! Everything else stays as it is, byte for byte, and goes out as it comes in: only a tag is held until it is whole.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::{borrow::Cow, cell::RefCell, rc::Rc};
 
 use lol_html::{HtmlRewriter, MemorySettings, OutputSink, Settings, element, html_content::Element};
@@ -67,10 +69,10 @@ impl LinkRewriter {
     /// For a page that is had through this proxy.
     pub(super) fn new(place: ProxiedPlace) -> Self {
         let output = PageOutput::default();
-        let mut foreign = 0;
+        let mut foreign = 0_usize;
         let rewrite = move |element: &mut Element<'_, '_>| {
             let name = element.tag_name();
-            foreign += usize::from(["svg", "math"].contains(&name.as_str()));
+            foreign = foreign.saturating_add(usize::from(["svg", "math"].contains(&name.as_str())));
             if name.len() > MOST_NAME_BYTES || foreign > MOST_FOREIGN {
                 return Err("its elements take too much memory".into());
             }

@@ -1,6 +1,8 @@
 //! Pages of a backend on their way through a proxy: decoded, with other links, and encoded as they were (`rewriteResponse` of
 //! `apimachinery/pkg/util/proxy`).
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use std::io::{self, Write};
 
 use bytes::{Buf as _, Bytes};
@@ -92,7 +94,7 @@ impl<S: Stream<Item = Result<Bytes, ClientError>> + Unpin> RewrittenPage<S> {
         while let Some(writer) = &mut self.writer {
             match writer.step()? {
                 Progress::More => {
-                    self.steps += 1;
+                    self.steps = self.steps.saturating_add(1);
                     if self.steps == STEPS {
                         self.steps = 0;
                         tokio::task::yield_now().await;
