@@ -137,10 +137,9 @@ fn columns(line: &str) -> Option<Vec<Zeroizing<String>>> {
                 if column.contains('"') {
                     return None;
                 }
-                (column.to_owned(), after)
+                (Zeroizing::new(column.to_owned()), after)
             }
         };
-        let column = Zeroizing::new(column);
         out.push(Zeroizing::new(column.trim().to_owned()));
         match after.strip_prefix(',') {
             Some(next) => rest = next,
@@ -151,8 +150,8 @@ fn columns(line: &str) -> Option<Vec<Zeroizing<String>>> {
 }
 
 /// Reads up to the closing quotation mark; a doubled one stands for itself.
-fn quoted_column(mut rest: &str) -> Option<(String, &str)> {
-    let mut column = String::new();
+fn quoted_column(mut rest: &str) -> Option<(Zeroizing<String>, &str)> {
+    let mut column = Zeroizing::new(String::with_capacity(rest.len()));
     loop {
         let (text, after) = rest.split_once('"')?;
         column.push_str(text);
