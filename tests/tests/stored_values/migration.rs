@@ -171,7 +171,9 @@ fn list_across_a_change(server: &mut Server, version: &str, oars: u64) -> Answer
         let before = revision(&client.get(path).expect("an answer"));
         store_ships_as(server, version);
         until(server, "stored by the new definition", |client| {
-            revision(&change_nothing(client, path)) != before
+            let changed = change_nothing(client, path);
+            assert_eq!(changed.code, 200, "{}", changed.text());
+            revision(&changed) != before
         });
         let changed = client.send(&Request {
             method: "PATCH",
@@ -195,19 +197,20 @@ fn list_across_a_change(server: &mut Server, version: &str, oars: u64) -> Answer
 fn a_list_that_waits_while_the_storage_version_changes_shows_what_was_written_since() {
     let mut server = Server::start(StoreChoice::Embedded);
     make_ship(&mut server);
-    // A list waits 3 s; a change can take longer on a machine that is busy.
+    // A list waits 3 s, and so does one for a cache that is loaded: both can take longer on a machine that is busy.
     let answers = ["v2", "v1", "v2", "v1", "v2"]
         .into_iter()
         .zip(51..)
         .map(|(version, oars)| {
             let answer = list_across_a_change(&mut server, version, oars);
-            if answer.code == 200 {
-                assert_eq!(object_of(&answer)["items"][0]["oars"], oars, "{}", answer.text());
-            }
-            answer.code
+            (answer, oars)
         });
-    let codes: Vec<u16> = answers.take_while(|code| *code == 504).collect();
-    assert!(codes.len() < 5, "{codes:?}");
+    let in_time = answers
+        .into_iter()
+        .find(|(answer, _)| !matches!(answer.code, 429 | 504));
+    let (answer, oars) = in_time.expect("one of five is in time");
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    assert_eq!(object_of(&answer)["items"][0]["oars"], oars, "{}", answer.text());
 }
 
 #[test]
