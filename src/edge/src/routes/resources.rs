@@ -140,21 +140,24 @@ async fn read(call: &mut ResourceCall, verb: Verb) -> HandlerResult {
             Verb::Watch => handlers::watch::handle(call).await,
             _ => handlers::get::handle(call).await,
         };
-        if answered.is_ok() || !call.route.registry.is_superseded() {
-            return answered;
+        match answered {
+            Err(refusal) if call.route.registry.is_superseded() => route_anew(call, refusal)?,
+            answered => return answered,
         }
-        route_anew(call)?;
     }
 }
 
 /// Routes a read whose registry is superseded. The surface names none that is.
 ///
 /// # Errors
-/// Those of a resource that does not serve such a read any more.
-fn route_anew(call: &mut ResourceCall) -> Result<(), ApiError> {
+/// Those of a resource that does not serve such a read any more, and the refusal if there is no other registry after all.
+fn route_anew(call: &mut ResourceCall, refusal: ApiError) -> Result<(), ApiError> {
     let (info, surface) = (&call.exchange.info, call.api.director.surface());
     let route = surface.find(info.group(), info.version(), info.resource());
     let route = route.ok_or_else(status::resource_not_found)?;
+    if route.registry.is_superseded() {
+        return Err(refusal);
+    }
     let definition = route.registry.info();
     check_place(&call.exchange, definition)?;
     let part = subresource(&call.exchange, definition, route.version)?;

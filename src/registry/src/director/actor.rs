@@ -1,6 +1,10 @@
 //! The actor that changes what is served.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use trireme_actors::{Actor, ActorKind, AskError, Receive, Reply, Turn};
 use trireme_machinery::GroupResource;
@@ -130,12 +134,15 @@ impl Director {
     /// Starts what serves new resources.
     fn install(&self, resources: Vec<ResourceToServe>) -> Result<Prepared, DirectorError> {
         let surface = self.parts.surface.load();
+        let (mut names, mut prefixes) = (HashSet::new(), HashSet::new());
         // All of them before any actor is started: what was started for nothing takes a while to end, and has its name until then.
         for resource in &resources {
             let definition = resource.definition();
-            let is_taken = surface.is_stored_under(&definition.storage_prefix);
-            if surface.installed(&definition.resource).is_some() || is_taken {
-                return Err(DirectorError::Duplicate(definition.resource.clone()));
+            let (name, prefix) = (&definition.resource, &definition.storage_prefix);
+            let is_named = surface.installed(name).is_some() || !names.insert(name);
+            let is_stored = surface.is_stored_under(prefix) || !prefix.is_empty() && !prefixes.insert(prefix);
+            if is_named || is_stored {
+                return Err(DirectorError::Duplicate(name.clone()));
             }
         }
         let started = resources.into_iter().map(|resource| self.start(resource).map(Arc::new));
@@ -247,13 +254,21 @@ async fn feed(parts: &ServingParts, feeds: Vec<(Arc<ResourceDefinition>, Feed)>)
     if feeds.is_empty() {
         return Ok(());
     }
+    Ok(tell(parts, || parts.store_watcher.register(feeds.clone())).await?)
+}
+
+/// Tells the store watcher of a change until it has heard of it, or is stopped.
+async fn tell<F>(parts: &ServingParts, telling: impl Fn() -> F) -> Result<(), AskError>
+where
+    F: Future<Output = Result<(), AskError>>,
+{
     loop {
-        match parts.store_watcher.register(feeds.clone()).await {
+        match telling().await {
             Err(error) if !matches!(error, AskError::Stopped { .. }) => {
-                tracing::warn!(%error, "the store watcher did not hear of a resource, it is told again");
+                tracing::warn!(%error, "the store watcher did not hear of a change, it is told again");
                 parts.system.clock().sleep(TOLD_AGAIN_AFTER).await;
             }
-            told => return Ok(told?),
+            told => return told,
         }
     }
 }
@@ -263,7 +278,7 @@ async fn finish(parts: &ServingParts, ended: &Installed, gone: Option<GroupResou
     let prefix = &ended.definition.storage_prefix;
     if !prefix.is_empty()
         && !parts.surface.load().is_stored_under(prefix)
-        && let Err(error) = parts.store_watcher.unregister(prefix.clone()).await
+        && let Err(error) = tell(parts, || parts.store_watcher.unregister(prefix.clone())).await
     {
         let resource = gone.as_ref().map(ToString::to_string);
         tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");

@@ -177,8 +177,10 @@ fn a_resource_can_be_served_after_it_came_with_one_that_cannot() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
         let director = start(&kit.system, store, vec![configmaps()]).await;
-        let both = director.install(vec![Arc::new(nodes()), Arc::new(configmaps())]).await;
-        assert!(matches!(both, Err(DirectorError::Duplicate(_))), "{both:?}");
+        for other in [configmaps(), nodes()] {
+            let both = director.install(vec![Arc::new(nodes()), Arc::new(other)]).await;
+            assert!(matches!(both, Err(DirectorError::Duplicate(_))), "{both:?}");
+        }
         director.install(vec![Arc::new(nodes())]).await.expect("it is new");
     });
 }
@@ -247,6 +249,36 @@ fn a_settled_surface_shows_what_was_defined_before() {
         let settled = waiting.await;
         assert!(found(&settled, "example.com", "v1", "widgets").is_some());
         assert!(director.settled_surface().now_or_never().is_some());
+    });
+}
+
+/// As when another replica serves a new version first, and stores in it.
+#[test]
+fn what_was_stored_in_a_version_before_it_was_known_is_read_when_it_is() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let mut known_later = widgets();
+        let before = Arc::new(ResourceDefinition {
+            versions: known_later.versions.split_off(1),
+            ..widgets()
+        });
+        let stored_as_v1 = known_later;
+        let director = start(&kit.system, store.clone(), vec![(*before).clone()]).await;
+        let registry = || {
+            let route = director.surface().find("example.com", "v1beta1", "widgets");
+            route.expect("it is served").registry
+        };
+        put(&*store, &stored_as_v1, "ns/a", json!({})).await;
+        let unreadable = registry().get(get("ns/a")).await.expect_err("v1 is not known");
+        assert!(unreadable.message.contains("ns/a"), "{unreadable}");
+        let mut after = (*before).clone();
+        after.versions.extend(stored_as_v1.versions);
+        director.replace(Arc::new(after)).await.expect("it is served");
+        eventually("it is read by the new definition", || {
+            registry().reader().unreadable().is_empty()
+        })
+        .await;
+        registry().get(get("ns/a")).await.expect("v1 is known");
     });
 }
 

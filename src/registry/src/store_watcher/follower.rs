@@ -26,7 +26,10 @@ use super::{
     logic::{self, Backoff, Loaded, PrefixChanges, Routes},
     messages::Registration,
 };
-use crate::watch_cache::{Feed, ItemIndex, ListCost};
+use crate::{
+    definition::ResourceDefinition,
+    watch_cache::{Feed, ItemIndex, ListCost},
+};
 
 /// Keys a page of a load: what kube-apiserver takes, too.
 const LOAD_PAGE: usize = 10_000;
@@ -49,25 +52,35 @@ pub(super) struct StoreFollower {
 }
 
 struct FollowedPrefix {
+    /// The definition that it is decoded by.
+    info: Arc<ResourceDefinition>,
     feed: Feed,
     /// `None` if it is to be loaded again.
     epoch: Option<u64>,
     /// True if it has, or had since it was loaded, values that could not be decrypted.
     has_undecrypted: bool,
+    /// True if it has, or had since it was loaded, values that could not be read.
+    has_unreadable: bool,
 }
 
 impl FollowedPrefix {
-    fn loaded(registration: &Registration, has_undecrypted: bool) -> Self {
+    fn loaded(registration: &Registration, index: &ItemIndex) -> Self {
         Self {
+            info: registration.info.clone(),
             feed: registration.feed.clone(),
             epoch: Some(registration.epoch),
-            has_undecrypted,
+            has_undecrypted: index.has_undecrypted(),
+            has_unreadable: index.unreadable_len() > 0,
         }
     }
 
-    /// Reports whether the cache of a registration is loaded as it wants to be.
+    /// Reports whether the cache of a registration is loaded as it wants to be. What could not be read may be readable by another
+    /// definition: an object can be written in a new version before it is known here.
     fn has_loaded(&self, registration: &Registration) -> bool {
-        self.epoch == Some(registration.epoch) && self.feed.is_same(&registration.feed)
+        let is_redefined = !Arc::ptr_eq(&self.info, &registration.info);
+        self.epoch == Some(registration.epoch)
+            && self.feed.is_same(&registration.feed)
+            && !(is_redefined && self.has_unreadable)
     }
 }
 
@@ -122,10 +135,12 @@ impl StoreFollower {
         let mut stream = store.watch(&watch_prefix, position).await?;
         self.take_up_wanted(position).await?;
         loop {
+            let signal = self.next_batch(&mut stream).await?;
+            // Also before a batch: it is decoded by all definitions that were known when it came.
             if self.wanted.has_changed().unwrap_or(false) {
                 self.take_up_wanted(position).await?;
             }
-            match self.next_batch(&mut stream).await? {
+            match signal {
                 FollowSignal::Batch(batch) => {
                     position = batch.revision;
                     self.dispatch(batch).await;
@@ -213,6 +228,11 @@ impl StoreFollower {
                 followed.is_none_or(|followed| !followed.has_loaded(registration))
             })
             .collect();
+        for (prefix, followed) in &mut self.feeds {
+            if let Some(registration) = wanted.get(prefix) {
+                followed.info = registration.info.clone();
+            }
+        }
         self.routes = Arc::new(Routes::new(wanted.values().map(Registration::route)));
         if behind.is_empty() {
             return Ok(());
@@ -289,7 +309,7 @@ impl StoreFollower {
             evaluated: index.len() + index.unreadable_len(),
             returned: index.len(),
         });
-        let followed = FollowedPrefix::loaded(registration, index.has_undecrypted());
+        let followed = FollowedPrefix::loaded(registration, &index);
         if let Err(error) = registration.feed.replace(index, revision).await {
             // A cache that is being rebuilt asks for a reload when it is back.
             tracing::debug!(%error, "a cache did not take its load");
@@ -314,6 +334,7 @@ impl StoreFollower {
             };
             followed.feed.meters().heard_of(changes.len());
             followed.has_undecrypted |= changes.iter().any(|(_, change)| change.is_undecrypted());
+            followed.has_unreadable |= changes.iter().any(|(_, change)| change.is_unreadable());
             for (changes, revision) in logic::into_turns(changes) {
                 if let Err(error) = followed.feed.apply(changes, revision).await {
                     tracing::debug!(%error, %prefix, "a cache did not take a batch");

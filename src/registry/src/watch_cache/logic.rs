@@ -32,6 +32,11 @@ impl CacheChange {
     pub(crate) fn is_undecrypted(&self) -> bool {
         matches!(self, Self::Unreadable(value) if value.is_undecrypted())
     }
+
+    /// Reports whether the value cannot be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_))
+    }
 }
 
 /// All that a reader needs, as of one moment. Immutable; cheap to make and to share.
