@@ -155,7 +155,7 @@ fn route_anew(call: &mut ResourceCall, refusal: ApiError) -> Result<(), ApiError
     let (info, surface) = (&call.exchange.info, call.api.director.surface());
     let route = surface.find(info.group(), info.version(), info.resource());
     let route = route.ok_or_else(status::resource_not_found)?;
-    if route.registry.is_superseded() {
+    if route.registry.cache_id() == call.route.registry.cache_id() {
         return Err(refusal);
     }
     let definition = route.registry.info();

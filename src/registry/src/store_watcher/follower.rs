@@ -59,8 +59,8 @@ struct FollowedPrefix {
     epoch: Option<u64>,
     /// True if it has, or had since it was loaded, values that could not be decrypted.
     has_undecrypted: bool,
-    /// True if it has, or had since it was loaded, values that could not be read.
-    has_unreadable: bool,
+    /// True if it has, or had since it was loaded, values that could not be decoded.
+    has_undecoded: bool,
 }
 
 impl FollowedPrefix {
@@ -70,17 +70,17 @@ impl FollowedPrefix {
             feed: registration.feed.clone(),
             epoch: Some(registration.epoch),
             has_undecrypted: index.has_undecrypted(),
-            has_unreadable: index.unreadable_len() > 0,
+            has_undecoded: index.has_undecoded(),
         }
     }
 
-    /// Reports whether the cache of a registration is loaded as it wants to be. What could not be read may be readable by another
+    /// Reports whether the cache of a registration is loaded as it wants to be. What could not be decoded can perhaps be by another
     /// definition: an object can be written in a new version before it is known here.
     fn has_loaded(&self, registration: &Registration) -> bool {
         let is_redefined = !Arc::ptr_eq(&self.info, &registration.info);
         self.epoch == Some(registration.epoch)
             && self.feed.is_same(&registration.feed)
-            && !(is_redefined && self.has_unreadable)
+            && !(is_redefined && self.has_undecoded)
     }
 }
 
@@ -136,21 +136,18 @@ impl StoreFollower {
         self.take_up_wanted(position).await?;
         loop {
             let signal = self.next_batch(&mut stream).await?;
+            let is_readable = matches!(signal, FollowSignal::Readable);
+            if is_readable {
+                self.give_up_undecrypted();
+            }
             // Also before a batch: it is decoded by all definitions that were known when it came.
-            if self.wanted.has_changed().unwrap_or(false) {
+            if is_readable || self.wanted.has_changed().unwrap_or(false) {
                 self.take_up_wanted(position).await?;
             }
-            match signal {
-                FollowSignal::Batch(batch) => {
-                    position = batch.revision;
-                    self.dispatch(batch).await;
-                    self.backoff.reset();
-                }
-                FollowSignal::Wanted => {}
-                FollowSignal::Readable => {
-                    self.give_up_undecrypted();
-                    self.take_up_wanted(position).await?;
-                }
+            if let FollowSignal::Batch(batch) = signal {
+                position = batch.revision;
+                self.dispatch(batch).await;
+                self.backoff.reset();
             }
         }
     }
@@ -229,7 +226,10 @@ impl StoreFollower {
             })
             .collect();
         for (prefix, followed) in &mut self.feeds {
-            if let Some(registration) = wanted.get(prefix) {
+            // Not of those that are to be loaded by it first.
+            if let Some(registration) = wanted.get(prefix)
+                && followed.has_loaded(registration)
+            {
                 followed.info = registration.info.clone();
             }
         }
@@ -334,7 +334,7 @@ impl StoreFollower {
             };
             followed.feed.meters().heard_of(changes.len());
             followed.has_undecrypted |= changes.iter().any(|(_, change)| change.is_undecrypted());
-            followed.has_unreadable |= changes.iter().any(|(_, change)| change.is_unreadable());
+            followed.has_undecoded |= changes.iter().any(|(_, change)| change.is_undecoded());
             for (changes, revision) in logic::into_turns(changes) {
                 if let Err(error) = followed.feed.apply(changes, revision).await {
                     tracing::debug!(%error, %prefix, "a cache did not take a batch");

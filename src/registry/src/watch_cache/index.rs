@@ -147,6 +147,11 @@ impl ItemIndex {
         self.unreadable.values().any(|value| value.is_undecrypted())
     }
 
+    /// Reports whether there are values that could not be decoded.
+    pub(crate) fn has_undecoded(&self) -> bool {
+        self.unreadable.values().any(|value| !value.is_undecrypted())
+    }
+
     /// Takes the object out.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Item>> {
         let removed = self.by_key.remove(key)?.item;

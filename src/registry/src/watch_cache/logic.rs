@@ -33,9 +33,9 @@ impl CacheChange {
         matches!(self, Self::Unreadable(value) if value.is_undecrypted())
     }
 
-    /// Reports whether the value cannot be read.
-    pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable(_))
+    /// Reports whether the value could not be decoded.
+    pub(crate) fn is_undecoded(&self) -> bool {
+        matches!(self, Self::Unreadable(value) if !value.is_undecrypted())
     }
 }
 
