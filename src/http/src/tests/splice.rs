@@ -48,6 +48,8 @@ async fn a_client_may_take_nothing_for_long() {
     let writes = async {
         let much = vec![b'x'; MUCH];
         writer.write_all(&much).await.expect("is taken in the end");
+        // What the socket did not take at once is held by the TLS of this end.
+        writer.flush().await.expect("is taken in the end");
     };
     let pauses = async {
         // Who takes nothing of an answer is cut off meanwhile, one after the other.
