@@ -31,6 +31,7 @@ pub mod certificates;
 pub mod group;
 pub mod http;
 pub mod identity_peer;
+mod kept_connections;
 pub mod kubectl;
 mod peer;
 pub mod ports;

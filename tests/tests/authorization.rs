@@ -246,7 +246,7 @@ fn as_user(user: &str) -> [(String, String); 1] {
 #[test]
 fn every_route_and_verb_is_refused_until_it_is_granted() {
     let server = server_of_everything();
-    let admin = server.client();
+    let admin = server.client().keeping_connections();
     let (alice, anonymous) = (admin.with_token(USER_TOKEN), admin.anonymous());
     let routes = resource_routes(&admin);
     assert!(routes.len() >= LEAST_ROUTES, "{} routes", routes.len());
@@ -306,7 +306,7 @@ fn refusal_of_path(user: &str, verb: &str, path: &str) -> String {
 #[test]
 fn every_other_path_is_refused_until_it_is_granted() {
     let server = server_of_everything();
-    let admin = server.client();
+    let admin = server.client().keeping_connections();
     let (alice, anonymous) = (admin.with_token(USER_TOKEN), admin.anonymous());
     let is_open = |path: &str, roots: &[&str]| {
         let below = |root: &&str| path == *root || path.starts_with(&format!("{root}/"));

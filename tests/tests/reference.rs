@@ -188,7 +188,7 @@ fn check_audited(
 ) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
-    let client = server.client();
+    let client = server.client().keeping_connections();
     let mut errors = Vec::new();
     let (mut matching, mut better, mut all) = (0, 0, 0);
     for file in files {
