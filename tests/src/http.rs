@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::kept_connections::KeptConnections;
+use crate::kept_connections::{KeptConnections, Stream};
 
 /// No answer takes longer; a watch sets its own limit.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,8 +93,6 @@ impl Answer {
                 .any(|value| value.eq_ignore_ascii_case("close"))
     }
 }
-
-pub(crate) type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Client {
     /// A client that believes the CAs in `ca_file` and sends no token.

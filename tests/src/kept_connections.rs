@@ -1,9 +1,13 @@
 //! Connections between two requests.
 
-use std::io;
+use std::io::{self, BufReader};
+use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
 
-use crate::http::Stream;
+use rustls::{ClientConnection, StreamOwned};
+
+/// The bytes of a connection, decrypted.
+pub(crate) type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 /// Connections to one server that wait for their next request.
 #[derive(Debug, Default)]
