@@ -17,8 +17,8 @@ const BACKLOG: i32 = 1024;
 /// The pause after an error of `accept`, such as no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which link a connection from this address belongs to.
-type Sorter = Arc<dyn Fn(SocketAddr) -> Link + Send + Sync>;
+/// Which link a connection from the first address to the second belongs to.
+type Sorter = Arc<dyn Fn(SocketAddr, SocketAddr) -> Link + Send + Sync>;
 
 /// A port that leads to a server over a [`Link`]. Dropping it closes the port and every connection.
 #[derive(Debug)]
@@ -53,20 +53,20 @@ impl Proxy {
         })
     }
 
-    /// Leads to `target` over several links: `sort` says for the address of each client which one is his. It is called
-    /// on a thread where it may block for some milliseconds.
+    /// Leads to `target` over several links: `sort` says for the address of each client, and ours that it dialled, which one
+    /// is its own. It is called on a thread where it may block for some milliseconds.
     ///
     /// # Errors
     /// If no port can be had.
     pub fn start_sorted(
         on: Ipv4Addr,
         target: SocketAddr,
-        sort: impl Fn(SocketAddr) -> Link + Send + Sync + 'static,
+        sort: impl Fn(SocketAddr, SocketAddr) -> Link + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let placeholder = bind(SocketAddr::from((on, 0)))?;
         let address = address_of(&placeholder)?;
         let listener = listen(address)?;
-        let task = tokio::spawn(serve_sorted(Arc::new(sort), target, listener));
+        let task = tokio::spawn(serve_sorted(Arc::new(sort), target, listener, address));
         Ok(Self {
             address,
             _placeholder: placeholder,
@@ -148,14 +148,14 @@ async fn accept_until(
     }
 }
 
-async fn serve_sorted(sort: Sorter, target: SocketAddr, listener: TcpListener) {
+async fn serve_sorted(sort: Sorter, target: SocketAddr, listener: TcpListener, address: SocketAddr) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((client, address)) => {
+            Ok((client, from)) => {
                 let sort = Arc::clone(&sort);
                 connections.spawn(async move {
-                    let sorted = tokio::task::spawn_blocking(move || sort(address)).await;
+                    let sorted = tokio::task::spawn_blocking(move || sort(from, address)).await;
                     if let Ok(link) = sorted {
                         connection::serve(client, target, link).await;
                     }

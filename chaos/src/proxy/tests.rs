@@ -445,7 +445,7 @@ async fn a_port_may_lead_over_several_links() {
     let (target, server) = echo().await;
     let links = [Link::new("even", 1), Link::new("odd", 2)];
     let sorted = links.clone();
-    let proxy = Proxy::start_sorted(Ipv4Addr::LOCALHOST, target, move |client| {
+    let proxy = Proxy::start_sorted(Ipv4Addr::LOCALHOST, target, move |client, _| {
         sorted[usize::from(client.port() % 2)].clone()
     });
     let proxy = proxy.expect("a port is free");

@@ -6,15 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::WorldError;
+use super::dialler::dialler;
 use crate::proxy::{Link, Proxy};
 
 /// A link, by the index of its ends.
@@ -144,8 +142,8 @@ impl Links {
         // It is no peer: an unknown process gets a perfect link.
         let stranger = Link::new(format!("unknown -> replica-{to}"), self.seed);
         let replicas = self.replicas.clone();
-        let proxy = Proxy::start_sorted(self.on, target, move |client| {
-            let dialler = replicas.find(client);
+        let proxy = Proxy::start_sorted(self.on, target, move |client, server| {
+            let dialler = replicas.find(client, server);
             let link = dialling.iter().find(|(from, _)| Some(*from) == dialler);
             link.map_or_else(|| stranger.clone(), |(_, link)| link.clone())
         });
@@ -164,56 +162,13 @@ impl Diallers {
         }
     }
 
-    /// Which replica dials from this address.
-    fn find(&self, client: SocketAddr) -> Option<usize> {
+    /// Which replica has dialled from `client` to `server`.
+    fn find(&self, client: SocketAddr, server: SocketAddr) -> Option<usize> {
         match self {
-            Self::Processes(known) => {
-                let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-                dialler(client, &known)
-            }
+            Self::Processes(known) => dialler(client, server, || {
+                known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+            }),
             Self::Addresses(known) => known.iter().position(|address| *address == client.ip()),
         }
     }
-}
-
-/// A process that starts is dialling before its id is noted.
-const NOTING_ATTEMPTS: u32 = 20;
-
-/// Which of the processes holds the socket whose own address is `client`.
-fn dialler(client: SocketAddr, known: &[Option<u32>]) -> Option<usize> {
-    for _ in 0..NOTING_ATTEMPTS {
-        let inode = inode_of(client)?;
-        let socket = format!("socket:[{inode}]");
-        let holds = |process: &Option<u32>| process.is_some_and(|id| holds_file(id, &socket));
-        if let Some(found) = known.iter().position(holds) {
-            return Some(found);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    None
-}
-
-fn holds_file(process: u32, file: &str) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else {
-        return false;
-    };
-    let names = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    names.into_iter().any(|name| name == Path::new(file))
-}
-
-/// The inode of the connected socket with this address of its own.
-fn inode_of(own: SocketAddr) -> Option<String> {
-    let SocketAddr::V4(own) = own else {
-        return None;
-    };
-    // The kernel prints the address as a number in the machine's byte order.
-    let address = u32::from_ne_bytes(own.ip().octets());
-    let wanted = format!("{address:08X}:{:04X}", own.port());
-    let table = fs::read_to_string("/proc/net/tcp").ok()?;
-    let mut rows = table
-        .lines()
-        .skip(1)
-        .map(|row| row.split_whitespace().collect::<Vec<_>>());
-    let row = rows.find(|row| row.get(1) == Some(&wanted.as_str()) && row.get(9).is_some_and(|inode| *inode != "0"))?;
-    row.get(9).map(|inode| (*inode).to_owned())
 }

@@ -20,6 +20,7 @@ mod build;
 mod compose;
 mod container;
 mod credentials;
+mod dialler;
 mod error;
 mod etcd;
 mod facts;
