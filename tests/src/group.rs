@@ -161,16 +161,25 @@ impl View {
             .collect()
     }
 
-    /// All duties with their newest tokens.
+    /// All duties with their newest tokens that this replica knows of.
     pub fn tokens(&self) -> BTreeMap<String, u64> {
-        let token = |duty: &Value| duty["token"].as_u64().unwrap_or_default();
-        self.duties().map(|duty| (name_of(duty), token(duty))).collect()
+        self.duties().map(|duty| (name_of(duty), token_of(duty))).collect()
     }
 
-    /// The holder of a duty, by the group's state.
+    /// The holder of a duty, by the group's state as this replica knows it.
     pub fn holder(&self, duty: &str) -> Option<String> {
-        let found = self.duties().find(|found| found["duty"] == duty)?;
-        found["holder"].as_str().map(str::to_owned)
+        holder_of(self.duties().find(|found| found["duty"] == duty)?)
+    }
+
+    /// Returns true if another replica knows the same holders and tokens. One that follows the leader may be behind.
+    fn agrees_with(&self, other: &Self) -> bool {
+        let grants = |view: &Self| -> BTreeSet<_> {
+            let duties = view.duties();
+            duties
+                .map(|duty| (name_of(duty), holder_of(duty), token_of(duty)))
+                .collect()
+        };
+        grants(self) == grants(other)
     }
 
     /// The duties that the replica which answered holds, by its own clock.
@@ -185,6 +194,14 @@ impl View {
 
 fn name_of(duty: &Value) -> String {
     duty["duty"].as_str().unwrap_or_default().to_owned()
+}
+
+fn holder_of(duty: &Value) -> Option<String> {
+    duty["holder"].as_str().map(str::to_owned)
+}
+
+fn token_of(duty: &Value) -> u64 {
+    duty["token"].as_u64().unwrap_or_default()
 }
 
 /// Replicas over one etcd. They are killed when this is dropped, before their etcd.
@@ -244,31 +261,43 @@ impl Group {
     }
 
     /// The views of all replicas that answer, by their places.
-    pub fn views(&self) -> BTreeMap<usize, View> {
+    fn views(&self) -> BTreeMap<usize, View> {
         let views = self.replicas.iter().enumerate();
         views
             .filter_map(|(place, replica)| Some((place, replica.view()?)))
             .collect()
     }
 
-    /// Waits until each duty is held by exactly one of the replicas at these places, by their own clocks, all in all as
-    /// evenly as can be; gives what each holds.
+    /// Waits until each duty is held by exactly one of the replicas at these places, all in all as evenly as can be, and all
+    /// of them know it; gives what each holds.
     pub fn wait_until_held_by(&self, places: &[usize], patience: Duration) -> BTreeMap<usize, BTreeSet<String>> {
-        let mut held = BTreeMap::new();
+        let mut held = None;
         until("every duty is held once and evenly", patience, || {
-            let views = self.views();
-            held = places
-                .iter()
-                .map(|place| (*place, views.get(place).map(View::held).unwrap_or_default()))
-                .collect();
-            let all = views
-                .values()
-                .next()
-                .map(|view| view.tokens().len())
-                .unwrap_or_default();
-            is_even(&held) && is_all(&held, all)
+            held = self.held_once_by(places).filter(is_even);
+            held.is_some()
         });
-        held
+        held.expect("it was waited for")
+    }
+
+    /// Waits until each duty is held by exactly one of the replicas at these places, and all of them know it; gives how long
+    /// that took.
+    pub fn wait_until_taken_over_by(&self, places: &[usize], patience: Duration) -> Duration {
+        until("every duty is held once", patience, || {
+            self.held_once_by(places).is_some()
+        })
+    }
+
+    /// What each replica at these places holds by its own clock, if each duty is held by one of them and they agree on that.
+    fn held_once_by(&self, places: &[usize]) -> Option<BTreeMap<usize, BTreeSet<String>>> {
+        let views: Option<BTreeMap<usize, View>> = places
+            .iter()
+            .map(|place| Some((*place, self.replicas.get(*place)?.view()?)))
+            .collect();
+        let views = views?;
+        let any = views.values().next()?;
+        let held = views.iter().map(|(place, view)| (*place, view.held())).collect();
+        let agreed = views.values().all(|view| view.agrees_with(any));
+        (agreed && is_all(&held, any.tokens().len())).then_some(held)
     }
 
     /// The place of the replica that leads, once there is one.
@@ -287,7 +316,7 @@ impl Group {
 }
 
 /// Returns true if so many duties are held, each once.
-pub fn is_all(held: &BTreeMap<usize, BTreeSet<String>>, all: usize) -> bool {
+fn is_all(held: &BTreeMap<usize, BTreeSet<String>>, all: usize) -> bool {
     let names: BTreeSet<&String> = held.values().flatten().collect();
     let count: usize = held.values().map(BTreeSet::len).sum();
     all > 0 && count == all && names.len() == all

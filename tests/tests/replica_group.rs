@@ -5,7 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trireme_tests::group::{Authority, Group, Replica, View, is_all, until};
+use trireme_tests::group::{Authority, Group, Replica, View, until};
 use trireme_tests::http::Client;
 use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
@@ -76,11 +76,7 @@ fn duties_are_spread_and_move_when_the_leader_dies() {
     }
 
     group.replicas[leader].server.process().kill();
-    let took = until("the survivors hold every duty", MOVED_WITHIN, || {
-        let views = group.views();
-        let held = views.iter().map(|(place, view)| (*place, view.held())).collect();
-        is_all(&held, before.tokens().len())
-    });
+    let took = group.wait_until_taken_over_by(&survivors, MOVED_WITHIN);
     println!("the leader was killed; all its duties were held by others after {took:?}");
     let after = view(&group.replicas[survivors[0]]);
     assert_all_grew(&held[&leader], &before.tokens(), &after);
@@ -109,12 +105,7 @@ fn a_replica_that_is_asked_to_stop_hands_over() {
 
     let process = group.replicas[leader].server.process();
     process.signal("TERM").expect("sent");
-    let took = until("the survivors hold every duty", MOVED_WITHIN, || {
-        let held = survivors
-            .iter()
-            .filter_map(|place| Some((*place, group.replicas[*place].view()?.held())));
-        is_all(&held.collect(), before.tokens().len())
-    });
+    let took = group.wait_until_taken_over_by(&survivors, MOVED_WITHIN);
     println!("the leader was asked to stop; all its duties were held by others after {took:?}");
     assert_all_grew(&held[&leader], &before.tokens(), &view(&group.replicas[survivors[0]]));
     let process = group.replicas[leader].server.process();
@@ -277,8 +268,10 @@ fn duties_go_on_after_a_stranger_over_the_same_etcd_has_done_them() {
     stranger.process().kill();
     assert_eq!(client.json("DELETE", SERVICE, &json!({})).expect("an answer").code, 200);
     until("the group makes the service anew", PATIENCE, exists);
-    let after = view(&group.replicas[0]).tokens()[DUTY];
-    assert!(after > before + 1, "the stranger had {}: {after}", before + 1);
+    // Who made it may be ahead of this replica.
+    until("the token is beyond the stranger's", PATIENCE, || {
+        view(&group.replicas[0]).tokens()[DUTY] > before + 1
+    });
 }
 
 #[test]
