@@ -45,6 +45,22 @@ impl DutyHolding {
         self.tenure.borrow().as_ref().map(|tenure| tenure.lease().token.0)
     }
 
+    /// Lets the tenure under `token` go on until then, if it is not over. Its watchers get no news of that, so one that is over must
+    /// not come back: who has looked at it since waits for another.
+    fn extend(&self, token: u64, until: Instant) -> bool {
+        let mut is_extended = false;
+        // Nobody looks at it meanwhile.
+        self.tenure.send_if_modified(|tenure| {
+            let goes_on = |tenure: &&Tenure| tenure.lease().token.0 == token && tenure.still_mine();
+            if let Some(tenure) = tenure.as_ref().filter(goes_on) {
+                tenure.set_end(until);
+                is_extended = true;
+            }
+            false
+        });
+        is_extended
+    }
+
     /// Ends the tenure for its holders, and notifies the watchers.
     fn end(&self, now: Instant) {
         self.tenure.send_if_modified(|tenure| match tenure.take() {
@@ -167,9 +183,7 @@ impl Holdings {
     }
 
     fn hold(&self, slot: &DutyHolding, token: u64, until: Instant, now: Instant) {
-        if slot.token() == Some(token) {
-            // No news for those who watch.
-            slot.tenure.borrow().iter().for_each(|tenure| tenure.set_end(until));
+        if slot.extend(token, until) {
             return;
         }
         slot.end(now);
@@ -214,10 +228,35 @@ impl Holdings {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
     use trireme_actors::ManualClock;
 
     use super::*;
     use crate::raft::timing;
+
+    #[test]
+    fn a_lease_that_is_renewed_after_it_was_over_is_news() {
+        let manual = ManualClock::new();
+        let clock = Clock::from(manual.clone());
+        let holdings = Holdings::new(clock.clone(), timing::LEASES);
+        let mut watch = holdings.watch(Duty::named("duty"));
+        let grants = [Grant {
+            duty: "duty".to_owned(),
+            token: 5,
+            revoked: false,
+        }];
+        holdings.renewed(clock.now(), &grants);
+        let first = watch.current().expect("it is held");
+        // No leader has answered for a while, and nobody was told of the end yet.
+        manual.advance(timing::LEASES.ttl);
+        assert!(!first.still_mine());
+        let mut held = Box::pin(watch.held());
+        assert!((&mut held).now_or_never().is_none(), "it is over");
+        holdings.renewed(clock.now(), &grants);
+        let second = held.now_or_never().flatten().expect("it is held again");
+        assert!(second.still_mine());
+        assert!(!first.still_mine(), "who did the duty under it has stopped");
+    }
 
     #[test]
     fn an_answer_that_was_under_way_brings_no_tenure_back() {
