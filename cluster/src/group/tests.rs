@@ -86,7 +86,8 @@ async fn three_replicas_over_tls_hand_a_duty_over() {
     let after = replicas[second].group.acquire(DUTY).current().expect("it is held");
     assert!(after.lease().token > before.lease().token);
     let id = replicas[second].group.id();
-    let status = until(&replicas[second], |status| status.duties[0].holder == Some(id)).await;
+    let holds_it = |status: &Status| status.duties.first().is_some_and(|duty| duty.holder == Some(id));
+    let status = until(&replicas[second], holds_it).await;
     let ids: BTreeSet<_> = status.members.iter().map(|member| member.replica).collect();
     assert_eq!(ids.len(), 3);
     assert!(status.raft_error.is_none());

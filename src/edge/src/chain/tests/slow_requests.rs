@@ -2,13 +2,29 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use expect_test::{Expect, expect};
 use trireme_registry::trace::TraceStep;
 
 use super::*;
+
+/// A second subscriber. Whether an event is on for anyone is decided when a thread first comes by it. While there is but one subscriber,
+/// only the one of that thread is asked; in a test of something else it has none, and the event would be off for all.
+static ANOTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(subscriber(io::sink)));
+
+fn subscriber<W>(lines: W) -> impl tracing::Subscriber + Send + Sync
+where
+    W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt()
+        .with_writer(lines)
+        .with_max_level(tracing::Level::INFO)
+        .with_ansi(false)
+        .without_time()
+        .finish()
+}
 
 /// The lines that were logged.
 #[derive(Clone, Default)]
@@ -17,15 +33,11 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Collects the lines of this thread from now on.
     fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let log = Self::default();
         let lines = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || lines.clone())
-            .with_max_level(tracing::Level::INFO)
-            .with_ansi(false)
-            .without_time()
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+        let guard = tracing::subscriber::set_default(subscriber(move || lines.clone()));
+        (log, guard)
     }
 
     fn text(&self) -> String {
