@@ -287,7 +287,8 @@ impl Group {
         })
     }
 
-    /// What each replica at these places holds by its own clock, if each duty is held by one of them and they agree on that.
+    /// The duties that each replica at these places holds by its own clock, if each duty is held by one of them and they agree
+    /// on that.
     fn held_once_by(&self, places: &[usize]) -> Option<BTreeMap<usize, BTreeSet<String>>> {
         let views: Option<BTreeMap<usize, View>> = places
             .iter()

@@ -234,17 +234,21 @@ mod tests {
     use super::*;
     use crate::raft::timing;
 
+    fn grant() -> Grant {
+        Grant {
+            duty: "duty".to_owned(),
+            token: 5,
+            revoked: false,
+        }
+    }
+
     #[test]
     fn a_lease_that_is_renewed_after_it_was_over_is_news() {
         let manual = ManualClock::new();
         let clock = Clock::from(manual.clone());
         let holdings = Holdings::new(clock.clone(), timing::LEASES);
         let mut watch = holdings.watch(Duty::named("duty"));
-        let grants = [Grant {
-            duty: "duty".to_owned(),
-            token: 5,
-            revoked: false,
-        }];
+        let grants = [grant()];
         holdings.renewed(clock.now(), &grants);
         let first = watch.current().expect("it is held");
         // No leader has answered for a while, and nobody was told of the end yet.
@@ -263,11 +267,7 @@ mod tests {
         let clock = Clock::from(ManualClock::new());
         let holdings = Holdings::new(clock.clone(), timing::LEASES);
         let watch = holdings.watch(Duty::named("duty"));
-        let grants = [Grant {
-            duty: "duty".to_owned(),
-            token: 5,
-            revoked: false,
-        }];
+        let grants = [grant()];
         holdings.renewed(clock.now(), &grants);
         let held = watch.current().expect("it is held");
         holdings.close();
