@@ -31,7 +31,7 @@ use in_scope::IN_SCOPE;
 use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{AuditTape, Peers, load, replay_with};
+use trireme_tests::recorded::{AuditTape, Peers, Scenario, load, replay_with};
 use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
@@ -431,10 +431,10 @@ fn users_are_known_as_by_kube_apiserver() {
     );
 }
 
-#[test]
-fn every_recorded_file_can_be_read() {
+/// Returns the recorded scenarios by their file.
+fn recordings() -> Vec<(String, Vec<Scenario>)> {
     let reference = folder().join("reference");
-    let mut scenarios = 0;
+    let mut recordings = Vec::new();
     for group in [
         "core",
         "groups",
@@ -461,10 +461,29 @@ fn every_recorded_file_can_be_read() {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         let files = files.map(|file| file.expect("a file").path());
         // Beside them are configurations that they were recorded with.
-        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")) {
-            scenarios += load(&file).len();
+        let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+        recordings.extend(files.map(|file| (file.display().to_string(), load(&file))));
+    }
+    let protobuf = "protobuf/create.jsonl".to_owned();
+    let scenarios = load(&reference.join(&protobuf));
+    recordings.push((protobuf, scenarios));
+    recordings
+}
+
+#[test]
+fn every_recorded_file_can_be_read() {
+    let scenarios: usize = recordings().iter().map(|(_, scenarios)| scenarios.len()).sum();
+    assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
+}
+
+#[test]
+fn a_step_that_is_repeated_waits_for_what_is_not_there_yet() {
+    let mut waiting_for_nothing = Vec::new();
+    for (file, scenarios) in recordings() {
+        for scenario in scenarios {
+            let steps = scenario.waits_for_nothing();
+            waiting_for_nothing.extend(steps.iter().map(|step| format!("{file}: {} [{step}]", scenario.name)));
         }
     }
-    scenarios += load(&reference.join("protobuf/create.jsonl")).len();
-    assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
+    assert!(waiting_for_nothing.is_empty(), "{}", waiting_for_nothing.join("\n"));
 }

@@ -13,6 +13,7 @@ mod headers;
 mod identities;
 pub mod known;
 mod normal;
+mod repeated;
 mod scripted;
 mod spaced;
 mod variables;
@@ -24,13 +25,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, Request};
-use crate::server::ADMIN_TOKEN;
 use audit_events::AuditIds;
 use identities::Identities;
 use normal::Normalizer;
@@ -44,10 +44,6 @@ pub use identities::Peers;
 const SIDE_BY_SIDE: usize = 4;
 /// The most differences of one step that are reported.
 const DIFFERENCES_REPORTED: usize = 4;
-/// For definitions of custom resources between two steps; a server that takes longer differs from the recorded one.
-const SETTLES_WITHIN: Duration = Duration::from_secs(10);
-/// For steps that are repeated until their answer has a certain code.
-const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Node ports that scenarios ask for and that may have been handed out to another service, with those of the lower part
 /// of the range that are asked for instead. Answers have `<port>` for all of them.
 const PORTS_MOVED: [(&str, &str); 2] = [("30888", "30080"), ("30999", "30081")];
@@ -277,7 +273,9 @@ fn run_step(
 ) -> StepResult {
     let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
         Some(answer) => answer,
-        None => match send_until(identities, step, variables) {
+        None => match repeated::send_until(identities.peers.client, step, variables, || {
+            send_step(identities, step, variables)
+        }) {
             Ok(answer) => answer,
             Err(error) => {
                 return StepResult {
@@ -342,90 +340,6 @@ fn keep_only(body: &mut Value, text: &str) {
             items.retain(|item| item.to_string().contains(text));
         }
     }
-}
-
-/// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks.
-fn send_until(
-    identities: &Identities<'_>,
-    step: &Value,
-    variables: &HashMap<String, String>,
-) -> std::io::Result<Answer> {
-    let begun = Instant::now();
-    let request = step["do"].as_str().unwrap_or_default();
-    let (until, patience) = wait_of(step, request);
-    let seeks_condition = ["Established", "Terminating"]
-        .iter()
-        .any(|condition| step["seek"] == *condition);
-    let is_change = request.starts_with("PATCH ") || request.starts_with("DELETE ");
-    let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
-    if (seeks_condition || is_change || shows_status) && request.contains("/customresourcedefinitions/") {
-        settle_definitions(identities.peers.client)?;
-    }
-    loop {
-        let answer = send_step(identities, step, variables)?;
-        let is_it = until.is_none_or(|code| code == u64::from(answer.code)) && has_sought(&answer, step, variables);
-        if is_it || begun.elapsed() >= patience {
-            return Ok(answer);
-        }
-        // Part of the recording: it was asked again and again.
-        std::thread::sleep(ASKED_AGAIN_AFTER);
-    }
-}
-
-/// Recorded texts have Python's blanks in JSON.
-fn has_sought(answer: &Answer, step: &Value, variables: &HashMap<String, String>) -> bool {
-    let sought = substitute_text(step["seek"].as_str().unwrap_or_default(), variables);
-    let compact = |text: &str| text.replace(' ', "");
-    compact(&answer.text()).contains(&compact(&sought))
-}
-
-/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, and caches follow the
-/// store, as in kube-apiserver, which was faster with both than the client with its next request.
-fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
-    let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
-    let is_of_cache = request.ends_with("resourceVersion=0");
-    if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
-        return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
-    }
-    match step["retry"].as_f64() {
-        Some(patience) => (step["until"].as_u64().or(Some(200)), Duration::from_secs_f64(patience)),
-        None => (None, Duration::ZERO),
-    }
-}
-
-/// Waits until the names of all definitions are judged, those that can be are established, and the deletion of those that are
-/// deleted has begun: the recorded server was faster with it than the client with its next request. Here a definition is
-/// established when every replica serves it, a moment after the first one does.
-fn settle_definitions(client: &Client) -> std::io::Result<()> {
-    let begun = Instant::now();
-    loop {
-        let answer = client
-            .with_token(ADMIN_TOKEN)
-            .get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")?;
-        let list: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
-        let mut definitions = list["items"].as_array().into_iter().flatten();
-        if definitions.all(is_settled) || begun.elapsed() >= SETTLES_WITHIN {
-            return Ok(());
-        }
-        std::thread::sleep(ASKED_AGAIN_AFTER);
-    }
-}
-
-fn is_settled(definition: &Value) -> bool {
-    let condition = |kind: &str| {
-        let mut all = definition["status"]["conditions"].as_array().into_iter().flatten();
-        all.find(|condition| condition["type"] == kind)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let [wanted, accepted] = ["/spec/names", "/status/acceptedNames"].map(|names| definition.pointer(names));
-    let has_names = ["shortNames", "categories"]
-        .iter()
-        .all(|field| wanted.and_then(|names| names.get(field)) == accepted.and_then(|names| names.get(field)));
-    let is_terminating = definition["metadata"]["deletionTimestamp"].is_string();
-    (is_terminating && condition("Terminating")["reason"] != "InstanceDeletionPending")
-        || condition("NamesAccepted")["status"] == "False"
-        || (!is_terminating && has_names && condition("Established")["status"] == "True")
 }
 
 fn send_step(
