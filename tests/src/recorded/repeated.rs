@@ -22,15 +22,19 @@ impl Scenario {
         let is_over_before = |(number, step): (usize, &Value)| {
             let request = step["do"].as_str()?;
             let (until, patience) = wait_of(step, request);
-            let asks_the_same = |other: &&Value| ["do", "body", "as"].iter().all(|part| other[*part] == step[*part]);
-            let before = self.steps.get(..number)?.iter().rfind(asks_the_same)?;
+            let asks_the_same = |other: &Value| ["do", "body", "as"].iter().all(|part| other[*part] == step[*part]);
+            let earlier = self.steps.get(..number)?;
+            let place = earlier.iter().rposition(asks_the_same)?;
+            let before = earlier.get(place)?;
+            // With another value of a variable it is another request.
+            let keeps_values = earlier.get(place..)?.iter().any(|between| between["keep"].is_object());
             let [answer_before, answer] = [&before["expect"], &step["expect"]];
             let has_changed = ["code", "body"].iter().any(|part| answer_before[part] != answer[part]);
             let has_code = until.is_none_or(|code| answer_before["code"] == code);
             let recorded = HashMap::from([("ns".to_owned(), "<ns>".to_owned())]);
             let sought = substitute_text(step["seek"].as_str().unwrap_or_default(), &recorded);
             let would_do = has_code && contains(&answer_before["body"].to_string(), &sought);
-            (!patience.is_zero() && has_changed && would_do).then_some(number)
+            (!patience.is_zero() && has_changed && would_do && !keeps_values).then_some(number)
         };
         self.steps.iter().enumerate().filter_map(is_over_before).collect()
     }
@@ -72,12 +76,14 @@ fn contains(answer: &str, recorded: &str) -> bool {
     compact(answer).contains(&compact(recorded))
 }
 
-/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, and caches
-/// follow the store, as in kube-apiserver, which was faster with both than the client with its next request.
+/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, caches follow the
+/// store, and what is answered for another server follows its APIService, as in kube-apiserver, which was faster with these
+/// than the client with its next request.
 fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
     let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
     let is_of_cache = request.ends_with("resourceVersion=0");
-    if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
+    let is_of_server = request.contains(" /apis/${ns}.example.com") && step["expect"]["code"] == 503;
+    if (is_of_node || is_of_cache || is_of_server) && request.starts_with("GET ") && step["until"].is_null() {
         return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
     }
     match step["retry"].as_f64() {
