@@ -171,8 +171,19 @@ impl View {
         holder_of(self.duties().find(|found| found["duty"] == duty)?)
     }
 
+    /// The duties of a replica, by the group's state as the one that answered knows it.
+    pub fn held_by(&self, replica: &str) -> BTreeSet<String> {
+        let held = self.duties().filter(|duty| duty["holder"] == replica);
+        held.map(name_of).collect()
+    }
+
+    /// Returns true if each duty has a holder, by the group's state as this replica knows it.
+    pub fn all_are_held(&self) -> bool {
+        self.duties().all(|duty| holder_of(duty).is_some())
+    }
+
     /// Returns true if another replica knows the same holders and tokens. One that follows the leader may be behind.
-    fn agrees_with(&self, other: &Self) -> bool {
+    pub fn agrees_with(&self, other: &Self) -> bool {
         let grants = |view: &Self| -> BTreeSet<_> {
             let duties = view.duties();
             duties
