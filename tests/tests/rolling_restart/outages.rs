@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use trireme_tests::group::until as wait_until;
 use trireme_tests::wire::Wire;
@@ -16,6 +17,10 @@ const CACHED: Lists = Lists {
     query: "resourceVersion=0&limit=3",
     requests: 250,
 };
+/// Consistent reads wait 3 s for the store, those of the moment when it goes away and those that come later.
+const SOON: Duration = Duration::from_millis(2_500);
+/// The outages that are tried until one is over that soon.
+const OUTAGES: usize = 3;
 const VERSIONS: [(&str, &str); 2] = [("curl --http1.1", "--http1.1"), ("curl --http2", "--http2")];
 
 /// The sum of a metric of a server over the labels that it has with these.
@@ -92,6 +97,15 @@ fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
 
 #[test]
 fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
+    let is_tried = (0..OUTAGES).any(|_| is_over_soon());
+    assert!(
+        is_tried,
+        "the machine is too busy: none of {OUTAGES} outages was over within {SOON:?}"
+    );
+}
+
+/// Freezes the store until no replica is in use. Returns false if it took too long until the load balancer had seen that.
+fn is_over_soon() -> bool {
     let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let scene = Scene::before(&[&first, &second]);
@@ -103,6 +117,7 @@ fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
     for client in ["kube-rs", "kubectl", "python"] {
         tally.expect(client);
     }
+    let mut lasted = Duration::ZERO;
     thread::scope(|threads| {
         let clients = || {
             for (name, version) in VERSIONS {
@@ -123,11 +138,13 @@ fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
         };
         let story = || {
             until(&mut first, "in use", || tally.all_have_answers());
+            let began = Instant::now();
             etcd.process().signal("STOP").expect("etcd is frozen");
             until(&mut first, "out of use with the other one", || {
                 !scene.balancer.uses(one) && !scene.balancer.uses(other)
             });
             etcd.process().signal("CONT").expect("etcd goes on");
+            lasted = began.elapsed();
             until(&mut first, "ready with the other one", || {
                 scene.balancer.uses(one) && scene.balancer.uses(other)
             });
@@ -136,11 +153,15 @@ fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
         };
         play(&scene, story, clients);
     });
-    println!("{tally}");
+    println!("the store was away for {lasted:?}\n{tally}");
+    if lasted > SOON {
+        return false;
+    }
     assert_eq!(tally.failures(), Vec::<String>::new());
     watched.check(WATCHERS);
     for server in [&first, &second] {
         let sent = metric(server, "trireme_connections_sent_away_total{reason=\"outage\"}");
         assert!(sent < 1.0, "{sent} were sent away");
     }
+    true
 }
