@@ -47,30 +47,33 @@ impl Setup {
     }
 
     /// Has a webhook at a path of the receiver asked about all writes of a user by these rules, and waits until it is.
-    fn ask(&self, collection: &str, path: &str, rules: Value) {
+    fn ask(&self, collection: &str, path: &str, rules: &Value) {
         let client = |path: &str| {
             let url = format!("https://127.0.0.1:{}{path}", self.receiver.port());
             json!({"url": url, "caBundle": self.receiver.ca_bundle()})
         };
-        let of_probes =
+        let configmaps =
             json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
-        let webhook = |name: &str, path: &str, rules: Value| {
+        let webhook = |name: &str, path: &str, rules: &Value, labels: Value| {
             json!({
-                "name": name, "clientConfig": client(path), "rules": rules, "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
+                "name": name, "clientConfig": client(path), "rules": rules, "objectSelector": {"matchLabels": labels},
+                "sideEffects": "None", "admissionReviewVersions": ["v1"],
             })
         };
+        // Each configuration has a probe of its own: that another one is obeyed says nothing of it.
+        let configuration = path.trim_start_matches('/');
+        let probed = json!({"probes": configuration});
         self.make(
             &format!("{CONFIGURED}/{collection}"),
             &json!({
-                "metadata": {"name": path.trim_start_matches('/')},
+                "metadata": {"name": configuration},
                 "webhooks": [
-                    webhook("ask.example.com", path, rules),
-                    webhook("probe.example.com", "/probe", of_probes),
+                    webhook("ask.example.com", path, rules, json!({})),
+                    webhook("probe.example.com", "/probe", &configmaps, probed.clone()),
                 ],
             }),
         );
-        let probe = json!({"metadata": {"name": "ready"}});
+        let probe = json!({"metadata": {"name": "ready", "labels": probed}});
         until("the webhook is asked", PATIENCE, || {
             self.post("/api/v1/namespaces/default/configmaps?dryRun=All", &probe).0 == 403
         });
@@ -102,8 +105,8 @@ fn a_review_is_answered_as_admission_leaves_it() {
     let attributes = json!({"verb": "get", "resource": "nodes"});
     let review = json!({"spec": {"user": "bob", "groups": ["g"], "resourceAttributes": attributes}});
     assert_eq!(setup.make(&path, &review)["status"], json!({"allowed": false}));
-    setup.ask("mutatingwebhookconfigurations", "/change", reviews());
-    setup.ask("validatingwebhookconfigurations", "/see", reviews());
+    setup.ask("mutatingwebhookconfigurations", "/change", &reviews());
+    setup.ask("validatingwebhookconfigurations", "/see", &reviews());
     let answer = setup.admin.json("POST", &path, &review).expect("an answer");
     let warnings: Vec<&str> = answer.header("warning").collect();
     assert_eq!(warnings, [r#"299 - "changed""#]);
@@ -126,8 +129,8 @@ fn a_review_is_validated_between_mutating_and_validating_admission() {
         json!({"path": "/change", "review": {"allowed": true}}),
         json!({"path": "/see", "review": {"allowed": false, "status": {"message": "no reviews"}}}),
     ]);
-    setup.ask("mutatingwebhookconfigurations", "/change", reviews());
-    setup.ask("validatingwebhookconfigurations", "/see", reviews());
+    setup.ask("mutatingwebhookconfigurations", "/change", &reviews());
+    setup.ask("validatingwebhookconfigurations", "/see", &reviews());
     let cases = [
         (
             format!("{ACCESS}/subjectaccessreviews"),
@@ -208,7 +211,7 @@ fn policies_are_not_asked_about_reviews() {
 fn a_binding_is_admitted_as_what_it_was_posted_as() {
     let setup = Setup::start(vec![json!({"path": "/see", "review": {"allowed": true}})]);
     let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["bindings", "pods/binding"]}]);
-    setup.ask("validatingwebhookconfigurations", "/see", rules);
+    setup.ask("validatingwebhookconfigurations", "/see", &rules);
     for name in ["one", "two"] {
         let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         setup.make("/api/v1/namespaces/default/pods", &pod);
@@ -254,8 +257,8 @@ fn a_connection_is_made_as_admission_leaves_its_options() {
         message(&exec("container=d")),
         (400, "pod p does not have a host assigned")
     );
-    setup.ask("mutatingwebhookconfigurations", "/change", connections(&["pods/exec"]));
-    setup.ask("validatingwebhookconfigurations", "/see", connections(&["*/*"]));
+    setup.ask("mutatingwebhookconfigurations", "/change", &connections(&["pods/exec"]));
+    setup.ask("validatingwebhookconfigurations", "/see", &connections(&["*/*"]));
     assert_eq!(
         message(&exec("container=d&tty=1")),
         (400, "container other is not valid for pod p")
@@ -277,7 +280,7 @@ fn connections_are_admitted_before_there_is_a_look_at_the_object() {
     let setup = Setup::start(vec![
         json!({"path": "/see", "review": {"allowed": false, "status": {"message": "no way"}}}),
     ]);
-    setup.ask("validatingwebhookconfigurations", "/see", connections(&["*/*"]));
+    setup.ask("validatingwebhookconfigurations", "/see", &connections(&["*/*"]));
     let get = |path: &str| {
         let answer = setup.admin.get(path).expect("an answer");
         (answer.code, serde_json::from_str(&answer.text()).expect("JSON"))
@@ -375,7 +378,7 @@ fn the_breaker_of_a_webhook_can_be_looked_at_and_its_changes_are_events() {
     let setup = Setup::start(vec![json!({"path": "/guard", "close": true})]);
     let secrets =
         json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]);
-    setup.ask("validatingwebhookconfigurations", "/guard", secrets);
+    setup.ask("validatingwebhookconfigurations", "/guard", &secrets);
     let create = || {
         setup
             .post(

@@ -29,7 +29,7 @@ fn deletions_bring_the_warnings_of_webhooks() {
         json!({"path": "/see", "review": {"allowed": true, "warnings": ["it goes"]}}),
         json!({"path": "/refuse", "review": {"allowed": false, "warnings": ["think again"], "status": {"message": "no"}}}),
     ]);
-    setup.ask("validatingwebhookconfigurations", "/see", of_secrets("DELETE"));
+    setup.ask("validatingwebhookconfigurations", "/see", &of_secrets("DELETE"));
     for name in ["a", "b", "c"] {
         setup.make(SECRETS, &json!({"metadata": {"name": name, "labels": {"app": "x"}}}));
     }
@@ -44,7 +44,7 @@ fn deletions_bring_the_warnings_of_webhooks() {
     );
 
     setup.make(SECRETS, &json!({"metadata": {"name": "d", "labels": {"app": "x"}}}));
-    setup.ask("validatingwebhookconfigurations", "/refuse", of_secrets("DELETE"));
+    setup.ask("validatingwebhookconfigurations", "/refuse", &of_secrets("DELETE"));
     until("both are asked", PATIENCE, || {
         send(&setup, "DELETE", &format!("{SECRETS}/d?dryRun=All"), &json!({})).code == 400
     });
@@ -66,7 +66,7 @@ fn a_webhook_that_spoils_managed_fields_is_warned_of() {
     let setup = Setup::start(vec![
         json!({"path": "/spoil", "review": {"allowed": true, "patch": spoilt}}),
     ]);
-    setup.ask("mutatingwebhookconfigurations", "/spoil", of_secrets("CREATE"));
+    setup.ask("mutatingwebhookconfigurations", "/spoil", &of_secrets("CREATE"));
     let made = send(
         &setup,
         "POST",
@@ -125,7 +125,7 @@ fn repeated_owners_are_warned_of_by_whom_they_came() {
         (200, 1, vec![after.clone()])
     );
 
-    setup.ask("mutatingwebhookconfigurations", "/again", of_secrets("CREATE"));
+    setup.ask("mutatingwebhookconfigurations", "/again", &of_secrets("CREATE"));
     let made = send(&setup, "POST", SECRETS, &body("b", 2));
     assert_eq!((made.code, owners(&made), warnings(&made)), (201, 1, vec![sent, after]));
 }
