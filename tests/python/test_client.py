@@ -19,6 +19,8 @@ from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
 PATIENCE_SECONDS = 20
+# Of a watch that runs until its timeout: a busy server may take a second until it sends the events.
+TIMEOUT_SECONDS = 5
 
 
 def setUpModule():
@@ -259,7 +261,7 @@ class Watches(InNamespace):
         self.core.patch_namespaced_config_map("seen", self.namespace, {"data": {"step": "2"}})
         self.core.delete_namespaced_config_map("seen", self.namespace)
         stream = watch.Watch().stream(
-            self.core.list_namespaced_config_map, self.namespace, resource_version=start, timeout_seconds=1
+            self.core.list_namespaced_config_map, self.namespace, resource_version=start, timeout_seconds=TIMEOUT_SECONDS
         )
         events = [(event["type"], event["object"].data["step"]) for event in stream]
         self.assertEqual(events, [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")])
@@ -423,7 +425,7 @@ class Dynamic(InNamespace):
     def test_events_of_a_watch(self):
         maps = self.dynamic.resources.get(api_version="v1", kind="ConfigMap")
         self.create_configmap("watched")
-        events = maps.watch(namespace=self.namespace, name="watched", timeout=1)
+        events = maps.watch(namespace=self.namespace, name="watched", timeout=TIMEOUT_SECONDS)
         self.assertEqual([(event["type"], event["object"].metadata.name) for event in events], [("ADDED", "watched")])
 
 

@@ -3,7 +3,6 @@ KUBECONFIG and makes the certificate of the operator's webhooks (see `boats.py`)
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -61,10 +60,7 @@ class Operator:
     @classmethod
     def start(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        environment = {**os.environ, "BOATS_PORT": str(port), "BOATS_NOTES": cls.folder.name}
+        environment = {**os.environ, "BOATS_NOTES": cls.folder.name}
         command = [sys.executable, "-B", "-m", "kopf", "run", "--all-namespaces", os.path.join(HERE, "boats.py")]
         with open(os.path.join(cls.folder.name, "log"), "w") as log:
             cls.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

@@ -4,12 +4,14 @@ use std::fs;
 use std::process::Command;
 
 use trireme_tests::certificates::Ca;
+use trireme_tests::ports::free_port;
 use trireme_tests::process::find_program;
 use trireme_tests::{Server, StoreChoice, folder};
 
 const INSTALL: &str = "run: scripts/install-tools test";
 
-/// Runs the cases of a file against a server; webhooks that they start find a certificate in the files that the environment names.
+/// Runs the cases of a file against a server; webhooks that they start find a certificate in the files that the environment names,
+/// and their port there.
 fn check(file: &str, store: StoreChoice) {
     let libraries = folder().join("../target/tools/python");
     assert!(
@@ -37,6 +39,7 @@ fn check(file: &str, store: StoreChoice) {
         .env("PYTHONPATH", libraries)
         .env("KUBECONFIG", server.kubeconfig())
         .envs(files)
+        .env("BOATS_PORT", free_port().to_string())
         .output()
         .expect("python3 runs");
     // unittest prints its results on standard error; "OK" alone means that no case was skipped.

@@ -1,8 +1,11 @@
 //! Objects, lists, metadata, statuses and discovery.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use trireme_tests::{
     Server, StoreChoice,
+    group::until,
     http::{Client, Request},
 };
 
@@ -11,6 +14,7 @@ use crate::client::{
     json_of, media_type, same_as, same_in_both, send,
 };
 
+const PATIENCE: Duration = Duration::from_secs(30);
 const RECORDED: &str = include_str!("../../reference/protobuf/pairs.jsonl");
 
 #[test]
@@ -38,6 +42,11 @@ fn objects_and_lists(client: &Client) {
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(3));
     let page = same_in_both(client, &format!("{CONFIGMAPS}?limit=2"));
     assert!(page["metadata"]["continue"].is_string() && page["metadata"]["remainingItemCount"].is_number());
+    // A duty makes it, at times after the server is ready: the lists would differ.
+    until("the service of the API is there", PATIENCE, || {
+        let service = client.get("/api/v1/namespaces/default/services/kubernetes");
+        service.is_ok_and(|answer| answer.code == 200)
+    });
     for path in [
         "/api/v1/namespaces",
         "/api/v1/services",

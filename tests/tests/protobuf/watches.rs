@@ -1,9 +1,12 @@
 //! Watches in protobuf: frames of a length and an event.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use trireme_tests::{
     Server, StoreChoice,
-    http::Client,
+    group::until,
+    http::{Answer, Client},
     server::COMPACTS_OFTEN,
     websocket::{Received, Socket},
 };
@@ -13,6 +16,7 @@ use crate::client::{
     send,
 };
 
+const PATIENCE: Duration = Duration::from_secs(30);
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The events of a stream, as JSON, each of which encodes to the frame that it came in.
@@ -39,30 +43,60 @@ fn event(frame: &[u8]) -> (String, Value) {
     (kind, object)
 }
 
-/// A watch to its end.
-fn watch(client: &Client, query: &str, accept: &str) -> Vec<(String, Value)> {
-    let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1&{query}");
-    let answer = send(client, "GET", &path, accept, None);
-    assert_eq!((answer.code, media_type(&answer)), (200, STREAM), "{path}");
-    events(body(&answer))
+/// A watch that ends soon, and the number of events that it has at least. A busy server may end it before it has sent them; then it
+/// is asked for again.
+struct ShortWatch {
+    path: String,
+    least: usize,
 }
 
-/// The same in JSON.
-fn watch_json(client: &Client, query: &str, accept: &str) -> Vec<(String, Value)> {
-    let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1&{query}");
-    let answer = send(client, "GET", &path, accept, None);
-    let lines = answer.text();
-    let events = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line is JSON"));
-    events
-        .map(|mut event: Value| {
-            (
-                event["type"].as_str().unwrap_or_default().to_owned(),
-                event["object"].take(),
-            )
+impl ShortWatch {
+    fn new(collection: &str, query: &str, least: usize) -> Self {
+        Self {
+            path: format!("{collection}?watch=1&timeoutSeconds=1&{query}"),
+            least,
+        }
+    }
+
+    fn ask(
+        &self,
+        client: &Client,
+        accept: &str,
+        read: impl Fn(&Answer) -> Vec<(String, Value)>,
+    ) -> Vec<(String, Value)> {
+        let mut seen = Vec::new();
+        until("the events come", PATIENCE, || {
+            let answer = send(client, "GET", &self.path, accept, None);
+            assert_eq!(answer.code, 200, "{}", self.path);
+            seen = read(&answer);
+            seen.len() >= self.least
+        });
+        seen
+    }
+
+    /// A watch to its end.
+    fn watch(&self, client: &Client, accept: &str) -> Vec<(String, Value)> {
+        self.ask(client, accept, |answer| {
+            assert_eq!(media_type(answer), STREAM, "{accept}");
+            events(body(answer))
         })
-        .collect()
+    }
+
+    /// The same in JSON.
+    fn watch_json(&self, client: &Client, accept: &str) -> Vec<(String, Value)> {
+        self.ask(client, accept, |answer| {
+            let lines = answer.text();
+            let events = lines
+                .lines()
+                .map(|line| serde_json::from_str(line).expect("a line is JSON"));
+            events
+                .map(|mut event: Value| {
+                    let kind = event["type"].as_str().unwrap_or_default().to_owned();
+                    (kind, event["object"].take())
+                })
+                .collect()
+        })
+    }
 }
 
 #[test]
@@ -91,16 +125,16 @@ fn events_are_the_same_in_protobuf_and_in_json() {
 }
 
 fn events_arrive_in_protobuf(client: &Client, from: &str) {
-    let query = format!("resourceVersion={from}");
-    let seen = watch(client, &query, PROTOBUF);
+    let changes = ShortWatch::new(CONFIGMAPS, &format!("resourceVersion={from}"), 3);
+    let seen = changes.watch(client, PROTOBUF);
     let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["ADDED", "MODIFIED", "DELETED"]);
-    assert_eq!(seen, watch_json(client, &query, "application/json"));
-    assert_eq!(seen, watch(client, &query, STREAM));
-    assert_eq!(seen, watch(client, &query, &format!("{PROTOBUF},application/json")));
-    let metadata = watch(client, &query, METADATA);
+    assert_eq!(seen, changes.watch_json(client, "application/json"));
+    assert_eq!(seen, changes.watch(client, STREAM));
+    assert_eq!(seen, changes.watch(client, &format!("{PROTOBUF},application/json")));
+    let metadata = changes.watch(client, METADATA);
     let as_json = METADATA.replace(PROTOBUF, "application/json");
-    assert_eq!(metadata, watch_json(client, &query, &as_json));
+    assert_eq!(metadata, changes.watch_json(client, &as_json));
 }
 
 fn a_selector_tells_of_coming_and_going(client: &Client, from: &str) {
@@ -113,29 +147,32 @@ fn a_selector_tells_of_coming_and_going(client: &Client, from: &str) {
         client.json("PUT", &path, &object).expect("an answer");
     }
     let query = format!("resourceVersion={from}&labelSelector=test%3Dprotobuf&fieldSelector=metadata.name%3Dgoes");
-    let seen = watch(client, &query, PROTOBUF);
+    let changes = ShortWatch::new(CONFIGMAPS, &query, 3);
+    let seen = changes.watch(client, PROTOBUF);
     let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["ADDED", "DELETED", "ADDED"]);
-    assert_eq!(seen, watch_json(client, &query, "application/json"));
+    assert_eq!(seen, changes.watch_json(client, "application/json"));
 }
 
 fn the_state_comes_first_and_its_end_is_marked(client: &Client) {
     let query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&\
                  fieldSelector=metadata.name%3Dbefore";
+    let state = ShortWatch::new(CONFIGMAPS, query, 2);
     for accept in [PROTOBUF, METADATA] {
-        let seen = watch(client, query, accept);
+        let seen = state.watch(client, accept);
         let kinds: Vec<&str> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
         assert_eq!(kinds, ["ADDED", "BOOKMARK"]);
         let annotations = &seen[1].1["metadata"]["annotations"];
         assert_eq!(annotations, &json!({"k8s.io/initial-events-end": "true"}));
-        let json = watch_json(client, query, &accept.replace(PROTOBUF, "application/json"));
+        let json = state.watch_json(client, &accept.replace(PROTOBUF, "application/json"));
         assert_eq!(seen[0], json[0]);
         assert_eq!(seen[1].1["kind"], json[1].1["kind"]);
     }
 }
 
 fn errors_arrive_within_the_stream(client: &Client, from: &str) {
-    let seen = watch(client, &format!("resourceVersion={from}"), PROTOBUF);
+    let gone = ShortWatch::new(CONFIGMAPS, &format!("resourceVersion={from}"), 1);
+    let seen = gone.watch(client, PROTOBUF);
     let [(kind, status)] = &*seen else {
         panic!("one event reports it: {seen:?}")
     };
@@ -160,7 +197,8 @@ fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let state = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
     for include in ["Metadata", "None", "Object"] {
-        let seen = watch_json(client, &format!("{state}&includeObject={include}"), table);
+        let tables = ShortWatch::new(CONFIGMAPS, &format!("{state}&includeObject={include}"), 3);
+        let seen = tables.watch_json(client, table);
         let (mark, objects) = seen.split_last().expect("there are events");
         assert_eq!((mark.0.as_str(), objects.len()), ("BOOKMARK", 2));
         for (place, (kind, object)) in seen.iter().enumerate() {
@@ -196,9 +234,7 @@ fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
 fn metadata_of_custom_resources_are_watched(client: &Client) {
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "size": 1});
     create(client, WIDGETS, &widget);
-    let path = format!("{WIDGETS}?watch=1&timeoutSeconds=1&resourceVersion=0");
-    let answer = send(client, "GET", &path, METADATA, None);
-    let seen = events(body(&answer));
+    let seen = ShortWatch::new(WIDGETS, "resourceVersion=0", 1).watch(client, METADATA);
     assert_eq!(seen.len(), 1);
     assert_eq!(
         (&seen[0].1["kind"], &seen[0].1["metadata"]["name"]),
