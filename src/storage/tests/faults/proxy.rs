@@ -2,10 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 use tokio::{
@@ -45,21 +42,28 @@ struct Armed {
 
 struct Shared {
     etcd: SocketAddr,
-    armed: Mutex<Option<Armed>>,
+    armed: Arc<Mutex<Option<Armed>>>,
     lost: watch::Sender<usize>,
     let_go: Notify,
-    connections: AtomicUsize,
 }
 
 impl Proxy {
     pub(crate) async fn before(endpoint: &str) -> Self {
+        Self::armed_with(endpoint, Arc::default()).await
+    }
+
+    /// Another one in front of an etcd. What either is armed with meets the next requests of both.
+    pub(crate) async fn beside(&self, endpoint: &str) -> Self {
+        Self::armed_with(endpoint, self.shared.armed.clone()).await
+    }
+
+    async fn armed_with(endpoint: &str, armed: Arc<Mutex<Option<Armed>>>) -> Self {
         let address = endpoint.strip_prefix("http://").expect("an endpoint without TLS");
         let shared = Arc::new(Shared {
             etcd: address.parse().expect("an address"),
-            armed: Mutex::default(),
+            armed,
             lost: watch::Sender::new(0),
             let_go: Notify::new(),
-            connections: AtomicUsize::new(0),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -76,11 +80,6 @@ impl Proxy {
     /// The number of requests that matched.
     pub(crate) fn lost(&self) -> usize {
         *self.shared.lost.borrow()
-    }
-
-    /// The number of connections that were ever made.
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::SeqCst)
     }
 
     /// Delivers the request that was held up.
@@ -100,7 +99,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let Ok(etcd) = TcpStream::connect(shared.etcd).await else {
             continue;
         };
-        shared.connections.fetch_add(1, Ordering::SeqCst);
         let (from_client, to_client) = client.into_split();
         let (from_etcd, to_etcd) = etcd.into_split();
         let answers = tokio::spawn(copy(from_etcd, to_client)).abort_handle();
