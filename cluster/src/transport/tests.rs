@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use trireme_actors::{Clock, Tasks};
+use trireme_actors::{Clock, ManualClock, Tasks};
 use trireme_tests::ports::free_address;
 
 use super::*;
@@ -108,8 +108,9 @@ async fn start_held_back(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> 
     address
 }
 
+/// A caller whose clock stands still: a machine that is slow does not change what it is answered.
 fn caller(group: &str, certificates: &PeerCertificates) -> PeerCaller {
-    PeerCaller::new(wire(group, certificates), Clock::system())
+    PeerCaller::new(wire(group, certificates), ManualClock::new().into())
 }
 
 async fn ask(caller: &PeerCaller, address: SocketAddr, text: &str) -> Result<String, CallError> {
@@ -223,7 +224,7 @@ async fn a_frame_that_is_none_costs_its_connection_only() {
         let answer = frame::read::<String>(&mut stream).await;
         assert!(!matches!(answer, Ok(Some(_))), "{answer:?} to {bytes:?}");
     }
-    let caller = PeerCaller::new(wire, Clock::system());
+    let caller = PeerCaller::new(wire, ManualClock::new().into());
     assert_eq!(
         ask(&caller, address, "still there").await.expect("an answer"),
         "still there"
@@ -235,7 +236,7 @@ async fn an_answer_that_comes_too_late_goes_to_no_other_call() {
     let authority = Authority::new();
     let may_answer = watch::Sender::new(false);
     let address = start_held_back(&*wire("one", &authority.replica("one")), may_answer.subscribe()).await;
-    let caller = caller("one", &authority.replica("one"));
+    let caller = PeerCaller::new(wire("one", &authority.replica("one")), Clock::system());
     let slow = Question {
         waits: true,
         ..question("slow")
@@ -252,11 +253,15 @@ async fn an_answer_that_comes_too_late_goes_to_no_other_call() {
 async fn a_peer_that_cannot_be_reached_is_not_dialled_at_once_again() {
     let authority = Authority::new();
     let address = free_address();
-    let caller = caller("one", &authority.replica("one"));
+    let clock = ManualClock::new();
+    let caller = PeerCaller::new(wire("one", &authority.replica("one")), clock.clone().into());
     let first = ask(&caller, address, "any").await.expect_err("nothing listens there");
     assert!(matches!(first, CallError::Unreachable { .. }), "{first}");
     let second = ask(&caller, address, "any").await.expect_err("nothing listens there");
     assert!(second.to_string().contains("waiting"), "{second}");
+    clock.advance(PATIENCE);
+    let third = ask(&caller, address, "any").await.expect_err("nothing listens there");
+    assert!(!third.to_string().contains("waiting"), "{third}");
 }
 
 #[tokio::test]

@@ -154,6 +154,7 @@ async fn a_stopping_server_answers_new_requests_until_none_is_running() {
 async fn a_connection_that_was_not_accepted_yet_is_served_after_the_stop() {
     let server = Server::start_with(ConnectionLimits {
         pending_handshakes: 1,
+        linger: Duration::from_secs(600),
         ..ConnectionLimits::default()
     })
     .await;
@@ -188,7 +189,7 @@ async fn an_answer_that_ends_its_connection_ends_it_over_http2_too() {
 async fn busy_clients_lose_nothing_by_a_stop() {
     for round in 0..4 {
         for alpn in ["h2", "http/1.1"] {
-            let server = Server::start().await;
+            let server = patient().await;
             let done = Cell::new(0_usize);
             let clients = join_all((0..6).map(|_| use_until_gone(&server, alpn, &done)));
             let stop = async {

@@ -118,9 +118,9 @@ async fn a_client_that_answers_no_ping_is_cut_off() {
         ..ConnectionLimits::default()
     })
     .await;
+    let silent = open(&server, "/socket").await;
     // It answers while it is read from.
     let mut answers = open(&server, "/socket").await;
-    let silent = open(&server, "/socket").await;
     server.gate.wait_for_arrivals(2).await;
     let departed = server.gate.wait_for_departures(1);
     tokio::pin!(departed);

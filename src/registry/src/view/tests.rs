@@ -8,18 +8,17 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use trireme_actors::{
     testkit::{TestKit, eventually, run},
     topology::Topology,
 };
-use trireme_storage::{Compare, PutOptions, Revision};
+use trireme_storage::Revision;
 
 use super::{Entries, Fold, Readiness, View, Views, compile_entries, task::RETRY_AFTER_PANIC};
 use crate::{
-    encode,
-    fixtures::{self, ReadSide, configmaps, nodes},
+    fixtures::{ReadSide, configmaps, nodes},
     item::{Item, ItemKey},
 };
 
@@ -153,19 +152,15 @@ fn changes_of_each_source_come_in_the_order_of_the_store() {
 fn one_change_among_ten_thousand_objects_compiles_one_entry() {
     run(Topology::trireme(), |kit| async move {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
+        let numbers: Vec<usize> = (0..10_000).collect();
         let mut revision = 0;
-        for number in 0..10_000 {
-            let (key, fields) = (format!("n/c{number:05}"), data("0"));
-            let object = encode::object(&fixtures::object(side.reader("configmaps").info(), &key, fields));
-            let full = format!("/registry/configmaps/{key}");
-            let options = PutOptions::default();
-            let written = side
-                .store
-                .put(&full, Bytes::from(object), Compare::Absent, options)
-                .await;
-            if let Ok(trireme_storage::WriteOutcome::Committed(at)) = written {
-                revision = at;
-            }
+        for side_by_side in numbers.chunks(500) {
+            let written = side_by_side.iter().map(|number| {
+                let name = format!("n/c{number:05}");
+                let side = &side;
+                async move { side.put("configmaps", &name, data("0")).await }
+            });
+            revision = join_all(written).await.into_iter().fold(revision, i64::max);
         }
         let values = Values::start(&kit, &side);
         assert_eq!(values.at(&kit, revision).await.len(), 10_000);

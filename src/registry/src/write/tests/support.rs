@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use trireme_actors::testkit::TestKit;
 use trireme_machinery::{
@@ -268,6 +268,17 @@ impl Bench {
             Err(error) if error.reason == Reason::NotFound => None,
             Err(error) => panic!("the read failed: {error}"),
         }
+    }
+
+    /// Waits until the actor of keys knows of all who have asked it for one so far: it hears them in order.
+    pub(super) async fn all_have_asked(&self) {
+        let key = || self.registry.key(&target("ns", "another")).expect("there are permits");
+        let (mut held, mut next) = (key(), key());
+        held.lock().await.expect("it is free");
+        let mut asked = Box::pin(next.lock());
+        assert!((&mut asked).now_or_never().is_none(), "it is held");
+        held.release();
+        asked.await.expect("it is free again");
     }
 
     /// The store's newest revision.

@@ -71,6 +71,7 @@ fn a_write_that_waits_for_another_tells_both_waits() {
         let mut request = patching("a", PatchKind::Merge, &json!({"data": {"mine": "x"}}));
         request.target.trace = trace.clone();
         let slow = async {
+            bench.all_have_asked().await;
             for millis in [300, 200] {
                 store.arrived.acquire().await.expect("the store is open").forget();
                 kit.clock.advance(Duration::from_millis(millis));

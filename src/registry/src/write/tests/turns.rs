@@ -11,7 +11,6 @@ use super::{
     store::Moody,
     support::{Bench, Rules, things},
 };
-use crate::fixtures::target;
 
 /// A bench over a store whose gate is closed once the thing `a` is there.
 async fn held_back(kit: &TestKit) -> (Bench, Arc<Moody>) {
@@ -20,17 +19,6 @@ async fn held_back(kit: &TestKit) -> (Bench, Arc<Moody>) {
     store.arrived.forget_permits(usize::MAX);
     store.gate.forget_permits(usize::MAX);
     (bench, store)
-}
-
-/// Waits until the actor knows of all who have asked it for a key so far: it hears them in order.
-async fn all_have_asked(bench: &Bench) {
-    let key = || bench.registry.key(&target("ns", "another")).expect("there are permits");
-    let (mut held, mut next) = (key(), key());
-    held.lock().await.expect("it is free");
-    let mut asked = Box::pin(next.lock());
-    assert!((&mut asked).now_or_never().is_none(), "it is held");
-    held.release();
-    asked.await.expect("it is free again");
 }
 
 #[test]
@@ -48,7 +36,7 @@ fn writers_of_one_key_are_served_in_order_and_those_who_left_are_passed_over() {
         drop(writers.remove(3));
         drop(writers.remove(5));
         // Who asks only after the key was released starts from the watch cache, which may be behind.
-        all_have_asked(&bench).await;
+        bench.all_have_asked().await;
         store.gate.add_permits(100);
         let revisions: Vec<i64> = join_all(writers)
             .await
