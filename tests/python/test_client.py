@@ -8,6 +8,7 @@ One class a capability, each in a namespace of its own. To run them by hand:
 import base64
 import json
 import threading
+import time
 import unittest
 import uuid
 
@@ -19,8 +20,6 @@ from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
 PATIENCE_SECONDS = 20
-# Of a watch that runs until its timeout: a busy server may take a second until it sends the events.
-TIMEOUT_SECONDS = 5
 
 
 def setUpModule():
@@ -43,6 +42,14 @@ class InNamespace(unittest.TestCase):
 
     def create_configmap(self, name, labels=None, **data):
         return self.core.create_namespaced_config_map(self.namespace, self.configmap(name, labels, **data))
+
+    def events_until_timeout(self, stream, least):
+        """The events of a watch that ends after a second. A busy server may end it before it has sent them: then it is asked again."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            events = list(stream())
+            if len(events) >= least or time.monotonic() >= end:
+                return events
 
     def refusal(self, call, *args, **kwargs):
         """The exception of a call that must fail, and the Status in it."""
@@ -260,10 +267,10 @@ class Watches(InNamespace):
         self.create_configmap("seen", step="1")
         self.core.patch_namespaced_config_map("seen", self.namespace, {"data": {"step": "2"}})
         self.core.delete_namespaced_config_map("seen", self.namespace)
-        stream = watch.Watch().stream(
-            self.core.list_namespaced_config_map, self.namespace, resource_version=start, timeout_seconds=TIMEOUT_SECONDS
+        stream = lambda: watch.Watch().stream(
+            self.core.list_namespaced_config_map, self.namespace, resource_version=start, timeout_seconds=1
         )
-        events = [(event["type"], event["object"].data["step"]) for event in stream]
+        events = [(event["type"], event["object"].data["step"]) for event in self.events_until_timeout(stream, 3)]
         self.assertEqual(events, [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")])
 
     def test_a_watch_goes_on_where_another_stopped(self):
@@ -425,7 +432,8 @@ class Dynamic(InNamespace):
     def test_events_of_a_watch(self):
         maps = self.dynamic.resources.get(api_version="v1", kind="ConfigMap")
         self.create_configmap("watched")
-        events = maps.watch(namespace=self.namespace, name="watched", timeout=TIMEOUT_SECONDS)
+        stream = lambda: maps.watch(namespace=self.namespace, name="watched", timeout=1)
+        events = self.events_until_timeout(stream, 1)
         self.assertEqual([(event["type"], event["object"].metadata.name) for event in events], [("ADDED", "watched")])
 
 

@@ -1,5 +1,5 @@
 """An operator that is written with kopf against a running server; `tests/tests/python_client.rs` starts the server, sets
-KUBECONFIG and makes the certificate of the operator's webhooks (see `boats.py`).
+KUBECONFIG, makes the certificate of the operator's webhooks and names their port (see `boats.py`).
 """
 
 import os

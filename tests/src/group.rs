@@ -173,7 +173,7 @@ impl View {
 
     /// The duties of a replica, by the group's state as the one that answered knows it.
     pub fn held_by(&self, replica: &str) -> BTreeSet<String> {
-        let held = self.duties().filter(|duty| duty["holder"] == replica);
+        let held = self.duties().filter(|duty| holder_of(duty).as_deref() == Some(replica));
         held.map(name_of).collect()
     }
 

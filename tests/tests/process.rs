@@ -281,13 +281,20 @@ fn moments(log: &str) -> Vec<String> {
 
 #[test]
 fn the_log_tells_of_the_moments_of_a_life_in_their_order() {
-    let mut server = Server::try_start(StoreChoice::Embedded, &["--shutdown-delay-duration=300ms"])
+    // Long enough to be seen as not ready, on a busy machine too.
+    let mut server = Server::try_start(StoreChoice::Embedded, &["--shutdown-delay-duration=3s"])
         .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(server.client().get("/readyz").expect("an answer").code, 200);
+    let client = server.client();
+    let ready = move || client.get("/readyz").map(|answer| answer.code);
+    assert_eq!(ready().expect("an answer"), 200);
     server
         .process()
         .signal("TERM")
         .unwrap_or_else(|error| panic!("{error}"));
+    let events = server
+        .process()
+        .wait_until("not ready", STOP_PATIENCE, || matches!(ready(), Ok(500)));
+    events.unwrap_or_else(|error| panic!("{error}"));
     let status = server
         .process()
         .wait(STOP_PATIENCE)

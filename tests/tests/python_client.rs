@@ -10,8 +10,7 @@ use trireme_tests::{Server, StoreChoice, folder};
 
 const INSTALL: &str = "run: scripts/install-tools test";
 
-/// Runs the cases of a file against a server; webhooks that they start find a certificate in the files that the environment names,
-/// and their port there.
+/// Runs the cases of a file against a server; webhooks that they start find their certificate and their port in the environment.
 fn check(file: &str, store: StoreChoice) {
     let libraries = folder().join("../target/tools/python");
     assert!(

@@ -27,11 +27,13 @@ mod served;
 #[path = "reference/share.rs"]
 mod share;
 
+use std::path::PathBuf;
+
 use in_scope::IN_SCOPE;
 use trireme_tests::certificates::Ca;
 use trireme_tests::identity_peer::IdentityPeer;
 use trireme_tests::recorded::known::KnownDifferences;
-use trireme_tests::recorded::{AuditTape, Peers, Scenario, load, replay_with};
+use trireme_tests::recorded::{AuditTape, Peers, load, replay_with};
 use trireme_tests::review_hook::ReviewHook;
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
@@ -431,10 +433,10 @@ fn users_are_known_as_by_kube_apiserver() {
     );
 }
 
-/// Returns the recorded scenarios by their file.
-fn recordings() -> Vec<(String, Vec<Scenario>)> {
+/// The files of recorded scenarios.
+fn recordings() -> Vec<PathBuf> {
     let reference = folder().join("reference");
-    let mut recordings = Vec::new();
+    let mut recordings = vec![reference.join("protobuf/create.jsonl")];
     for group in [
         "core",
         "groups",
@@ -461,29 +463,29 @@ fn recordings() -> Vec<(String, Vec<Scenario>)> {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         let files = files.map(|file| file.expect("a file").path());
         // Beside them are configurations that they were recorded with.
-        let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-        recordings.extend(files.map(|file| (file.display().to_string(), load(&file))));
+        recordings.extend(files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl")));
     }
-    let protobuf = "protobuf/create.jsonl".to_owned();
-    let scenarios = load(&reference.join(&protobuf));
-    recordings.push((protobuf, scenarios));
     recordings
 }
 
 #[test]
 fn every_recorded_file_can_be_read() {
-    let scenarios: usize = recordings().iter().map(|(_, scenarios)| scenarios.len()).sum();
+    let scenarios: usize = recordings().iter().map(|file| load(file).len()).sum();
     assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
 }
 
 #[test]
 fn a_step_that_is_repeated_waits_for_what_is_not_there_yet() {
-    let mut waiting_for_nothing = Vec::new();
-    for (file, scenarios) in recordings() {
-        for scenario in scenarios {
-            let steps = scenario.waits_for_nothing();
-            waiting_for_nothing.extend(steps.iter().map(|step| format!("{file}: {} [{step}]", scenario.name)));
+    let mut not_waiting = Vec::new();
+    for file in recordings() {
+        for scenario in load(&file) {
+            let steps = scenario.steps_that_do_not_wait();
+            not_waiting.extend(
+                steps
+                    .iter()
+                    .map(|step| format!("{}: {} [{step}]", file.display(), scenario.name)),
+            );
         }
     }
-    assert!(waiting_for_nothing.is_empty(), "{}", waiting_for_nothing.join("\n"));
+    assert!(not_waiting.is_empty(), "{}", not_waiting.join("\n"));
 }

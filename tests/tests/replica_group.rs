@@ -32,8 +32,8 @@ fn view(replica: &Replica) -> View {
     replica.view().expect("the replica answers")
 }
 
-/// What a replica knows when all are alive, and what `trireme cluster status` prints of it. On a busy machine a lease may be
-/// lost at any time: the command is asked for again until nothing has changed meanwhile.
+/// The view of a replica when all are alive, and the output of `trireme cluster status` at that moment. On a busy machine a
+/// lease may be lost at any time: the command is run again until nothing has changed meanwhile.
 fn view_and_status(replica: &Replica) -> (View, String) {
     let mut seen = None;
     until("nothing changes while the status is made", PATIENCE, || {
@@ -57,6 +57,7 @@ fn text(output: &Output) -> String {
 
 fn assert_all_grew(duties: &BTreeSet<String>, before: &BTreeMap<String, u64>, after: &View) {
     let after = after.tokens();
+    assert!(!duties.is_empty(), "it held nothing");
     for duty in duties {
         assert!(
             after[duty] > before[duty],
@@ -71,14 +72,16 @@ fn assert_all_grew(duties: &BTreeSet<String>, before: &BTreeMap<String, u64>, af
 fn duties_are_spread_and_move_when_the_leader_dies() {
     let mut group = group(&[CONTROLLERS]);
     group.wait_until_held_by(&ALL, PATIENCE);
-    let leader = group.leader(PATIENCE);
-    let survivors = others(leader);
-    let own_id = view(&group.replicas[leader]).own_id();
-    let (before, shown) = view_and_status(&group.replicas[survivors[0]]);
+    let (before, shown) = view_and_status(&group.replicas[0]);
     println!("{shown}");
-    let led_by = before.leader().expect("one leads");
+    let own_id = before.leader().expect("one leads");
+    let leader = ALL
+        .into_iter()
+        .find(|place| view(&group.replicas[*place]).own_id() == own_id);
+    let leader = leader.expect("it is one of them");
+    let survivors = others(leader);
     assert!(
-        shown.contains(&format!("Group trireme: 3 of 3 members alive, led by {led_by} in term")),
+        shown.contains(&format!("Group trireme: 3 of 3 members alive, led by {own_id} in term")),
         "{shown}"
     );
     for replica in &group.replicas {
@@ -117,7 +120,7 @@ fn duties_are_spread_and_move_when_the_leader_dies() {
 
 #[test]
 fn a_replica_that_is_asked_to_stop_hands_over() {
-    // The successor may be kept from leading in time, on a busy machine; then the replica says so and stops.
+    // On a busy machine the successor may not be elected in time; the leader then logs that and stops.
     let is_complete = (0..HANDOVERS).any(|_| stops_its_leader(group(&[])));
     assert!(is_complete, "none of {HANDOVERS} leaders handed over all");
 }
@@ -140,8 +143,11 @@ fn stops_its_leader(mut group: Group) -> bool {
     let status = process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(status, "exit status: 0");
     let log = process.log();
-    assert!(log.contains("handed over to the other replicas"), "{log}");
-    log.contains("handed over to the other replicas leases=true leadership=true")
+    if log.contains("the other replicas did not take over in time") {
+        return false;
+    }
+    assert!(log.contains("handed over to the other replicas leases=true"), "{log}");
+    log.contains("leases=true leadership=true")
 }
 
 #[test]
@@ -315,34 +321,44 @@ fn members_come_and_go_while_the_group_runs() {
     assert!(shown.contains("this replica is not a member (yet)"), "{shown}");
 
     // A group that is electing a leader just then refuses any change, and one that is slow does not know what became of it.
-    let answered = |place: usize, args: &[&str], expected: &[&str]| {
-        let mut succeeded = false;
+    let run_until = |place: usize, args: &[&str], expected: &[&str]| {
+        let mut ran = (false, String::new());
         until(&format!("{args:?}: {expected:?}"), PATIENCE, || {
             let output = group.replicas[place].command(args);
             println!("trireme cluster {}\n{}", args.join(" "), text(&output));
-            succeeded = output.status.success();
-            expected.iter().any(|expected| text(&output).contains(expected))
+            ran = (output.status.success(), text(&output));
+            expected.iter().any(|expected| ran.1.contains(expected))
         });
-        succeeded
+        ran
     };
-    let unknown = "no member of the group has the id or address";
+    let refused = |place: usize, args: &[&str], why: &str| assert!(!run_until(place, args, &[why]).0);
+    let (known, unknown) = (
+        "is in the group already",
+        "no member of the group has the id or address",
+    );
     let added = format!("replica at {newcomer} added");
-    answered(1, &["add", &newcomer], &[&added, "is in the group already"]);
+    let (succeeded, shown) = run_until(1, &["add", &newcomer], &[&added, known]);
+    assert_eq!(succeeded, shown.contains(&added), "{shown}");
     let four = [0, 1, 2, 3];
     group.wait_until_held_by(&four, PATIENCE);
-    assert!(!answered(1, &["add", &newcomer], &["is in the group already"]));
-    let nobody = "no replica of this group answers at 127.0.0.1:1";
-    assert!(!answered(1, &["add", "127.0.0.1:1"], &[nobody]));
-    assert!(!answered(1, &["remove", "00000000000000ff"], &[unknown]));
+    refused(1, &["add", &newcomer], known);
+    refused(
+        1,
+        &["add", "127.0.0.1:1"],
+        "no replica of this group answers at 127.0.0.1:1",
+    );
+    refused(1, &["remove", "00000000000000ff"], unknown);
 
     let first = group.replicas[0].address.clone();
     let id = view(&group.replicas[0]).own_id();
-    answered(3, &["remove", &first], &[&format!("replica {id} removed"), unknown]);
+    let removed = format!("replica {id} removed");
+    let (succeeded, shown) = run_until(3, &["remove", &first], &[&removed, unknown]);
+    assert_eq!(succeeded, shown.contains(&removed), "{shown}");
     group.wait_until_held_by(&[1, 2, 3], PATIENCE);
     until("it is no member any more", PATIENCE, || {
         !view(&group.replicas[3]).members().contains_key(&id)
     });
-    assert!(!answered(3, &["remove", &id], &[unknown]));
+    refused(3, &["remove", &id], unknown);
     assert!(view(&group.replicas[0]).held().is_empty());
     assert_eq!(
         group.replicas[0]

@@ -10,7 +10,7 @@ use super::variables::substitute_text;
 use crate::http::{Answer, Client};
 use crate::server::ADMIN_TOKEN;
 
-/// For definitions of custom resources between two steps; a server that takes longer differs from the recorded one.
+/// The time limit for what the recorded server did before the client's next request; one that takes longer differs.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 /// For steps that are repeated until their answer has a certain code.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -18,8 +18,9 @@ const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 impl Scenario {
     /// Returns the places of steps, from 0, that wait for a change but would take the answer from before it too: a server
     /// on which the change takes effect a moment later than on the recorded one would differ.
-    pub fn waits_for_nothing(&self) -> Vec<usize> {
-        let is_over_before = |(number, step): (usize, &Value)| {
+    /// Steps are judged where an earlier one asked the same.
+    pub fn steps_that_do_not_wait(&self) -> Vec<usize> {
+        let takes_old_answer = |(number, step): (usize, &Value)| {
             let request = step["do"].as_str()?;
             let (until, patience) = wait_of(step, request);
             let asks_the_same = |other: &Value| ["do", "body", "as"].iter().all(|part| other[*part] == step[*part]);
@@ -36,7 +37,7 @@ impl Scenario {
             let would_do = has_code && contains(&answer_before["body"].to_string(), &sought);
             (!patience.is_zero() && has_changed && would_do && !keeps_values).then_some(number)
         };
-        self.steps.iter().enumerate().filter_map(is_over_before).collect()
+        self.steps.iter().enumerate().filter_map(takes_old_answer).collect()
     }
 }
 

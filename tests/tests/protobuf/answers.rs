@@ -1,7 +1,5 @@
 //! Objects, lists, metadata, statuses and discovery.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use trireme_tests::{
     Server, StoreChoice,
@@ -10,11 +8,10 @@ use trireme_tests::{
 };
 
 use crate::client::{
-    CONFIGMAPS, METADATA, METADATA_LIST, PROTOBUF, WIDGETS, body, config_map, create, decoded, define_widgets, encoded,
-    json_of, media_type, same_as, same_in_both, send,
+    CONFIGMAPS, METADATA, METADATA_LIST, PATIENCE, PROTOBUF, WIDGETS, body, config_map, create, decoded,
+    define_widgets, encoded, json_of, media_type, same_as, same_in_both, send,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const RECORDED: &str = include_str!("../../reference/protobuf/pairs.jsonl");
 
 #[test]

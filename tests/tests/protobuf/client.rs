@@ -12,6 +12,8 @@ use trireme_tests::{
     http::{Answer, Body, Client, Request},
 };
 
+/// The time limit of what a busy server does in a moment.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str =

@@ -1,7 +1,5 @@
 //! Watches in protobuf: frames of a length and an event.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use trireme_tests::{
     Server, StoreChoice,
@@ -12,11 +10,10 @@ use trireme_tests::{
 };
 
 use crate::client::{
-    CONFIGMAPS, METADATA, PROTOBUF, WIDGETS, body, config_map, create, decoded, define_widgets, encoded, media_type,
-    send,
+    CONFIGMAPS, METADATA, PATIENCE, PROTOBUF, WIDGETS, body, config_map, create, decoded, define_widgets, encoded,
+    media_type, send,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The events of a stream, as JSON, each of which encodes to the frame that it came in.

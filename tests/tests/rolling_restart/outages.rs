@@ -17,9 +17,9 @@ const CACHED: Lists = Lists {
     query: "resourceVersion=0&limit=3",
     requests: 250,
 };
-/// Consistent reads wait 3 s for the store, those of the moment when it goes away and those that come later.
+/// The longest outage that is judged: a consistent read waits 3 s for the store.
 const SOON: Duration = Duration::from_millis(2_500);
-/// The outages that are tried until one is over that soon.
+/// The outages that are tried until one is that short.
 const OUTAGES: usize = 3;
 const VERSIONS: [(&str, &str); 2] = [("curl --http1.1", "--http1.1"), ("curl --http2", "--http2")];
 
@@ -97,15 +97,15 @@ fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
 
 #[test]
 fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
-    let is_tried = (0..OUTAGES).any(|_| is_over_soon());
     assert!(
-        is_tried,
-        "the machine is too busy: none of {OUTAGES} outages was over within {SOON:?}"
+        (0..OUTAGES).any(|_| has_short_outage()),
+        "none of {OUTAGES} outages was noticed within {SOON:?}: the machine is too busy, or replicas notice too late"
     );
 }
 
-/// Freezes the store until no replica is in use. Returns false if it took too long until the load balancer had seen that.
-fn is_over_soon() -> bool {
+/// Freezes the store until no replica is in use, which must cost no client anything. Returns false if it was away for too long
+/// for that.
+fn has_short_outage() -> bool {
     let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let scene = Scene::before(&[&first, &second]);
@@ -155,6 +155,7 @@ fn is_over_soon() -> bool {
     });
     println!("the store was away for {lasted:?}\n{tally}");
     if lasted > SOON {
+        println!("not judged: {:?}", tally.failures());
         return false;
     }
     assert_eq!(tally.failures(), Vec::<String>::new());

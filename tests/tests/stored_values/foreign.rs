@@ -5,9 +5,9 @@ use std::fs;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use trireme_tests::{Server, StoreChoice, folder, group, http::Request};
+use trireme_tests::{Server, StoreChoice, folder, http::Request};
 
-use super::support::{PATIENCE, object_of, put_past, read_past, until};
+use super::support::{object_of, put_past, read_past, until};
 
 /// Resources that kube-apiserver keeps elsewhere than under their plural.
 const PREFIXES: [(&str, &str); 7] = [
@@ -308,17 +308,14 @@ fn definitions_in_version_1beta1_are_served_with_their_objects() {
         object_of(&client.get(&format!("{path}/olympias")).expect("an answer"))["oars"],
         170
     );
-    let mut watched = String::new();
     // A busy server may end so short a watch before it has sent anything.
-    group::until("it is watched", PATIENCE, || {
+    until(&mut server, "watched", |client| {
         let answer = client.get(&format!("{path}?watch=1&timeoutSeconds=1&resourceVersion=0"));
-        watched = answer.expect("an answer").text();
+        let watched = answer.expect("an answer").text();
+        let is_json = watched.lines().all(|line| serde_json::from_str::<Value>(line).is_ok());
+        assert!(is_json, "{watched}");
         watched.contains("olympias")
     });
-    assert!(
-        watched.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()),
-        "{watched}"
-    );
 }
 
 /// Version 1beta1 pruned nothing unless the definition said so, and had no need of a schema.

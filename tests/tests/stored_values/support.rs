@@ -11,7 +11,7 @@ use trireme_tests::{
     http::{Answer, Client},
 };
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The object in an answer.
 pub(crate) fn object_of(answer: &Answer) -> Value {

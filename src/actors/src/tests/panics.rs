@@ -42,7 +42,7 @@ fn a_panic_costs_one_request_and_less_than_a_second() {
             assert!(kit.system.clock().now() - died < Duration::from_secs(1));
         }
 
-        // Whoever started it anew says so after it has begun to answer.
+        // A life is counted after the instance has begun to answer.
         eventually("its fourth life is known", || *worker.lives().borrow() == 4).await;
         let snapshot = worker.snapshot();
         assert_eq!((snapshot.restarts, snapshot.state), (3, ActorState::Running));

@@ -118,8 +118,8 @@ async fn a_client_that_answers_no_ping_is_cut_off() {
         ..ConnectionLimits::default()
     })
     .await;
+    // The silent one first: the other answers while it is read from, and must not wait for long before that.
     let silent = open(&server, "/socket").await;
-    // It answers while it is read from.
     let mut answers = open(&server, "/socket").await;
     server.gate.wait_for_arrivals(2).await;
     let departed = server.gate.wait_for_departures(1);

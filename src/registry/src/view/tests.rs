@@ -154,13 +154,14 @@ fn one_change_among_ten_thousand_objects_compiles_one_entry() {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let numbers: Vec<usize> = (0..10_000).collect();
         let mut revision = 0;
-        for side_by_side in numbers.chunks(500) {
-            let written = side_by_side.iter().map(|number| {
+        // Side by side, as the store commits those that wait together.
+        for chunk in numbers.chunks(500) {
+            let writes = chunk.iter().map(|number| {
                 let name = format!("n/c{number:05}");
                 let side = &side;
                 async move { side.put("configmaps", &name, data("0")).await }
             });
-            revision = join_all(written).await.into_iter().fold(revision, i64::max);
+            revision = join_all(writes).await.into_iter().fold(revision, i64::max);
         }
         let values = Values::start(&kit, &side);
         assert_eq!(values.at(&kit, revision).await.len(), 10_000);

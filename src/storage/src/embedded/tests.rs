@@ -224,7 +224,7 @@ async fn leases_go_on_after_reopening() {
         .grant_lease(Duration::from_secs(600))
         .await
         .expect("a lease is granted");
-    let put = put(&store, "a", "1", Compare::Absent, Some(short)).await;
+    let written = put(&store, "a", "1", Compare::Absent, Some(short)).await;
     store.revoke_lease(ended).await.expect("the lease is revoked");
     drop(store);
 
@@ -235,7 +235,7 @@ async fn leases_go_on_after_reopening() {
         .await
         .expect("a lease is granted");
     assert!(next > ended, "no lease id is used twice");
-    let mut watch = store.watch("a", put).await.expect("the watch opens");
+    let mut watch = store.watch("a", written).await.expect("the watch opens");
     let batch = watch
         .next()
         .await

@@ -52,7 +52,7 @@ impl Proxy {
         Self::armed_with(endpoint, Arc::default()).await
     }
 
-    /// Another one in front of an etcd. What either is armed with meets the next requests of both.
+    /// Another proxy in front of an etcd. They share what they are armed with: it meets the next requests through either.
     pub(crate) async fn beside(&self, endpoint: &str) -> Self {
         Self::armed_with(endpoint, self.shared.armed.clone()).await
     }

@@ -270,7 +270,7 @@ impl Bench {
         }
     }
 
-    /// Waits until the actor of keys knows of all who have asked it for one so far: it hears them in order.
+    /// Waits until the actor of keys knows of all who have asked for one so far: it handles messages in order.
     pub(super) async fn all_have_asked(&self) {
         let key = || self.registry.key(&target("ns", "another")).expect("there are permits");
         let (mut held, mut next) = (key(), key());
