@@ -8,7 +8,7 @@ use common::{PATIENCE, turn, until};
 use serde_json::Value;
 use tokio::sync::watch;
 use trireme_chaos::checks::{Validity, check};
-use trireme_chaos::history::{History, PromisedLimits, Recorder, Run, TruthEntry, TruthRecord};
+use trireme_chaos::history::{History, Nanos, PromisedLimits, Recorder, Run, TruthEntry, TruthRecord};
 use trireme_chaos::traffic::{
     Addresses, Desk, INTERNAL, Phase, Traffic, TrafficPace, read_logs, record_audit, record_caches, record_the_end,
 };
@@ -16,6 +16,8 @@ use trireme_chaos::truth::Truth;
 use trireme_chaos::world::{ClientRoute, World, WorldSettings};
 
 const SEED: u64 = 7;
+/// One minute.
+const UNHURRIED: Nanos = 60_000_000_000;
 const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/chaos-a/leases/election";
 
 /// The transitions that the traffic's election has come to.
@@ -53,7 +55,12 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
     Run {
         replicas: addresses.replica_names(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),
-        limits: PromisedLimits::default(),
+        // The machine may be busy: this is not about how quick a server is.
+        limits: PromisedLimits {
+            ready_lag: UNHURRIED,
+            ready_probe: UNHURRIED,
+            ..PromisedLimits::default()
+        },
         warm,
         ended,
         logs: Some(read_logs(world).expect("the logs are read")),

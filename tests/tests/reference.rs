@@ -200,6 +200,7 @@ fn check_audited(
             hook,
             issuers,
             ca,
+            receiver: None,
             audit,
         };
         let replayed = replay_with(&peers, &scenarios, compares_managers(file));

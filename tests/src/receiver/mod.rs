@@ -109,6 +109,11 @@ impl Receiver {
         lock(&self.state.received).clone()
     }
 
+    /// Forgets all but this many of them, the earliest.
+    pub fn forget_after(&self, count: usize) {
+        lock(&self.state.received).truncate(count);
+    }
+
     /// Texts that differ from one receiver to the next, with what stands for them in recordings.
     pub fn hidden(&self) -> Vec<(String, &'static str)> {
         vec![

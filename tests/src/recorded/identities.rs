@@ -9,6 +9,7 @@ use super::AuditTape;
 use crate::certificates::{Ca, Issued, showing};
 use crate::http::{Answer, Body, Client};
 use crate::identity_peer::IdentityPeer;
+use crate::receiver::Receiver;
 use crate::review_hook::ReviewHook;
 use crate::server::ADMIN_TOKEN;
 
@@ -26,6 +27,8 @@ pub struct Peers<'p> {
     pub issuers: Option<&'p IdentityPeer>,
     /// The CA of its clients.
     pub ca: Option<&'p Ca>,
+    /// The receiver of the scenario, if it has one of its own.
+    pub receiver: Option<&'p Receiver>,
     /// The audit events of those scenarios that are recorded with theirs.
     pub audit: Option<&'p AuditTape<'p>>,
 }
@@ -38,6 +41,7 @@ impl<'p> Peers<'p> {
             hook: None,
             issuers: None,
             ca: None,
+            receiver: None,
             audit: None,
         }
     }

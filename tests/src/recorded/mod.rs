@@ -178,6 +178,10 @@ impl Scenario {
             normalizer.hide(receiver);
         }
         let mut ids = AuditIds::new();
+        let peers = &Peers {
+            receiver: receiver.as_ref().map(|(_, receiver)| receiver),
+            ..*peers
+        };
         let mut mismatch = self.run_steps(peers, &normalizer, &mut variables, &mut ids);
         if let Some(tape) = peers.audit {
             let of_events = ids.differences(tape, &self.steps, &normalizer);
@@ -273,7 +277,7 @@ fn run_step(
 ) -> StepResult {
     let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
         Some(answer) => answer,
-        None => match repeated::send_until(identities.peers.client, step, variables, || {
+        None => match repeated::send_until(&identities.peers, step, variables, || {
             send_step(identities, step, variables)
         }) {
             Ok(answer) => answer,

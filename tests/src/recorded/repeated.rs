@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Scenario;
 use super::variables::substitute_text;
+use super::{Peers, Scenario};
 use crate::http::{Answer, Client};
 use crate::server::ADMIN_TOKEN;
 
@@ -41,9 +41,10 @@ impl Scenario {
     }
 }
 
-/// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks.
+/// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks. What the scenario's
+/// receiver is asked by writes before that does not count.
 pub(super) fn send_until(
-    client: &Client,
+    peers: &Peers<'_>,
     step: &Value,
     variables: &HashMap<String, String>,
     send: impl Fn() -> std::io::Result<Answer>,
@@ -58,13 +59,18 @@ pub(super) fn send_until(
     let is_change = request.starts_with("PATCH ") || request.starts_with("DELETE ");
     let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
     if (seeks_condition || is_change || shows_status) && request.contains("/customresourcedefinitions/") {
-        settle_definitions(client)?;
+        settle_definitions(peers.client)?;
     }
+    let receiver = peers.receiver.filter(|_| !request.starts_with("GET "));
+    let received = receiver.map(|receiver| (receiver, receiver.received().len()));
     loop {
         let answer = send()?;
         let is_it = until.is_none_or(|code| code == u64::from(answer.code)) && contains(&answer.text(), &sought);
         if is_it || begun.elapsed() >= patience {
             return Ok(answer);
+        }
+        if let Some((receiver, before)) = received {
+            receiver.forget_after(before);
         }
         // Part of the recording: it was asked again and again.
         std::thread::sleep(ASKED_AGAIN_AFTER);

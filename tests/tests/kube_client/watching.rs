@@ -13,6 +13,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt as _, reflector};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use tokio::time::timeout;
 use trireme_tests::Server;
 
 use crate::{PATIENCE, Scene, next, value};
@@ -30,6 +31,12 @@ async fn events_are_complete(scene: Scene, config: watcher::Config) {
     for name in ["a", "b", "c"] {
         scene.configmap(name, "1").await;
     }
+    // A streaming list begins with any state that the server has in memory.
+    let has_all = async {
+        let any = ListParams::default().match_any();
+        while scene.configmaps().list(&any).await.expect("a list").items.len() < 3 {}
+    };
+    timeout(PATIENCE, has_all).await.expect("the server has them in memory");
     let mut events = pin!(watcher(scene.configmaps(), config));
     assert_eq!(initial(&mut events).await, ["a", "b", "c"]);
 
