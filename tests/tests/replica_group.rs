@@ -181,14 +181,19 @@ fn without_a_quorum_the_api_is_served_and_duties_stop() {
         "{verbose}"
     );
     assert!(verbose.contains("readyz check passed"), "{verbose}");
-    assert_eq!(last.metric("trireme_cluster_has_quorum"), 0.0);
+    // Metrics of the group are written now and then, not with each change.
+    until("the metric says so", PATIENCE, || {
+        last.metric("trireme_cluster_has_quorum") == 0.0
+    });
 
     for place in [1, 2] {
         let restarted = group.replicas[place].server.restart();
         restarted.unwrap_or_else(|error| panic!("{error}"));
     }
     group.wait_until_held_by(&ALL, PATIENCE);
-    assert_eq!(group.replicas[0].metric("trireme_cluster_has_quorum"), 1.0);
+    until("the metric says that it is back", PATIENCE, || {
+        group.replicas[0].metric("trireme_cluster_has_quorum") == 1.0
+    });
 }
 
 /// Makes config maps whose owner has never been, for the garbage collector to delete.
