@@ -44,7 +44,7 @@ class InNamespace(unittest.TestCase):
         return self.core.create_namespaced_config_map(self.namespace, self.configmap(name, labels, **data))
 
     def events_until_timeout(self, stream, least):
-        """The events of a watch that ends after a second. A busy server may end it before it has sent them: then it is asked again."""
+        """The events of a watch that ends after a second. A busy server may end it before they are sent: it is asked again."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             events = list(stream())
@@ -267,9 +267,11 @@ class Watches(InNamespace):
         self.create_configmap("seen", step="1")
         self.core.patch_namespaced_config_map("seen", self.namespace, {"data": {"step": "2"}})
         self.core.delete_namespaced_config_map("seen", self.namespace)
-        stream = lambda: watch.Watch().stream(
-            self.core.list_namespaced_config_map, self.namespace, resource_version=start, timeout_seconds=1
-        )
+
+        def stream():
+            list_of = self.core.list_namespaced_config_map
+            return watch.Watch().stream(list_of, self.namespace, resource_version=start, timeout_seconds=1)
+
         events = [(event["type"], event["object"].data["step"]) for event in self.events_until_timeout(stream, 3)]
         self.assertEqual(events, [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")])
 
@@ -432,8 +434,7 @@ class Dynamic(InNamespace):
     def test_events_of_a_watch(self):
         maps = self.dynamic.resources.get(api_version="v1", kind="ConfigMap")
         self.create_configmap("watched")
-        stream = lambda: maps.watch(namespace=self.namespace, name="watched", timeout=1)
-        events = self.events_until_timeout(stream, 1)
+        events = self.events_until_timeout(lambda: maps.watch(namespace=self.namespace, name="watched", timeout=1), 1)
         self.assertEqual([(event["type"], event["object"].metadata.name) for event in events], [("ADDED", "watched")])
 
 

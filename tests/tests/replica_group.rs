@@ -28,6 +28,14 @@ fn others(place: usize) -> Vec<usize> {
     ALL.into_iter().filter(|other| *other != place).collect()
 }
 
+/// The place of the replica with an id.
+fn place_of(group: &Group, id: &str) -> usize {
+    let place = ALL
+        .into_iter()
+        .find(|place| view(&group.replicas[*place]).own_id() == id);
+    place.expect("it is one of them")
+}
+
 fn view(replica: &Replica) -> View {
     replica.view().expect("the replica answers")
 }
@@ -75,10 +83,7 @@ fn duties_are_spread_and_move_when_the_leader_dies() {
     let (before, shown) = view_and_status(&group.replicas[0]);
     println!("{shown}");
     let own_id = before.leader().expect("one leads");
-    let leader = ALL
-        .into_iter()
-        .find(|place| view(&group.replicas[*place]).own_id() == own_id);
-    let leader = leader.expect("it is one of them");
+    let leader = place_of(&group, &own_id);
     let survivors = others(leader);
     assert!(
         shown.contains(&format!("Group trireme: 3 of 3 members alive, led by {own_id} in term")),
@@ -234,10 +239,7 @@ fn a_holder_that_was_stopped_past_its_lease_has_lost_it_when_it_goes_on() {
         held_by.is_some()
     });
     let by_id = held_by.expect("it was waited for");
-    let holder = ALL
-        .into_iter()
-        .find(|place| view(&group.replicas[*place]).own_id() == by_id);
-    let holder = holder.expect("a replica holds it");
+    let holder = place_of(&group, &by_id);
     let witness = others(holder)[0];
     let token = view(&group.replicas[witness]).tokens()[COLLECTOR];
     let client = group.replicas[witness].server.client();

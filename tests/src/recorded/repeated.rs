@@ -83,14 +83,12 @@ fn contains(answer: &str, recorded: &str) -> bool {
     compact(answer).contains(&compact(recorded))
 }
 
-/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, caches follow the
-/// store, and what is answered for another server follows its APIService, as in kube-apiserver, which was faster with these
-/// than the client with its next request.
+/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, and caches
+/// follow the store, as in kube-apiserver, which was faster with both than the client with its next request.
 fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
     let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
     let is_of_cache = request.ends_with("resourceVersion=0");
-    let is_of_server = request.contains(" /apis/${ns}.example.com") && step["expect"]["code"] == 503;
-    if (is_of_node || is_of_cache || is_of_server) && request.starts_with("GET ") && step["until"].is_null() {
+    if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
         return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
     }
     match step["retry"].as_f64() {
