@@ -33,6 +33,7 @@ use crate::server::Server;
 /// `seen FILE N` waits until it has printed N lines, ends it and shows them.
 /// `owned_by OBJECT API_VERSION KIND NAME [BLOCKS]` makes the object belong to another, which it blocks or not.
 /// `held OBJECT` gives it a finalizer; `finalizers NAMESPACE LIST` sets those in the namespace's spec.
+/// `judged DEFINITION` waits until its names are: `kubectl wait` for a condition is an error while there are none.
 /// `gone OBJECT…` waits until there are no such objects; `shows TEXT COMMAND…` until the command prints the text, alone.
 const PRELUDE: &str = r#"
 until_lines() { for _ in $(seq 1500); do [ "$(wc -l <"$1")" -ge "$2" ] && return; sleep 0.02; done; echo "[only $(wc -l <"$1") lines came]"; }
@@ -43,6 +44,7 @@ reference() { printf '{"apiVersion":"%s","kind":"%s","name":"%s","uid":"%s","blo
 owned_by() { kubectl patch "$1" --type=merge -p "{\"metadata\":{\"ownerReferences\":[$(reference "$2" "$3" "$4" "$(uid "$3" "$4")" "${5:-true}")]}}"; }
 held() { kubectl patch "$@" --type=merge -p '{"metadata":{"finalizers":["trireme.test/hold"]}}'; }
 finalizers() { echo "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"$1\"},\"spec\":{\"finalizers\":[$2]}}" | kubectl replace --raw "/api/v1/namespaces/$1/finalize" -f - | grep -o '"spec":{[^}]*}'; }
+judged() { kubectl wait --for=jsonpath='{.status.acceptedNames.plural}'="${1%%.*}" "crd/$1" >/dev/null; }
 gone() { for object in "$@"; do kubectl wait --for=delete "$object" --timeout=30s >/dev/null; kubectl get "$object" -o name --ignore-not-found; done; }
 shows() { local text="$1" printed; shift; for _ in $(seq 300); do printed="$("$@" 2>&1)"; [ "$printed" = "$text" ] && break; sleep 0.05; done; echo "$printed"; }
 "#;

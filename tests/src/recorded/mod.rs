@@ -219,6 +219,7 @@ impl Scenario {
                 Some(_) => &ids.identified(step, variables),
                 None => step,
             };
+            self.wait_until_asked(peers, step, normalizer);
             let result = run_step(&mut identities, step, variables, normalizer, self.names_flows);
             let better = better::client_error_for_bare_500(&step["expect"], &result.answer);
             mismatch.better.extend(better.map(|ours| (number, ours)));

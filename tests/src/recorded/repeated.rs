@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::normal::Normalizer;
 use super::variables::substitute_text;
 use super::{Peers, Scenario};
 use crate::http::{Answer, Client};
@@ -20,9 +21,10 @@ impl Scenario {
     /// on which the change takes effect a moment later than on the recorded one would differ.
     /// Steps are judged where an earlier one asked the same.
     pub fn steps_that_do_not_wait(&self) -> Vec<usize> {
+        let recorded = HashMap::from([("ns".to_owned(), "<ns>".to_owned())]);
         let takes_old_answer = |(number, step): (usize, &Value)| {
             let request = step["do"].as_str()?;
-            let (until, patience) = wait_of(step, request);
+            let wait = Wait::of(step, request, &recorded);
             let asks_the_same = |other: &Value| ["do", "body", "as"].iter().all(|part| other[*part] == step[*part]);
             let earlier = self.steps.get(..number)?;
             let place = earlier.iter().rposition(asks_the_same)?;
@@ -31,18 +33,26 @@ impl Scenario {
             let keeps_values = earlier.get(place..)?.iter().any(|between| between["keep"].is_object());
             let [answer_before, answer] = [&before["expect"], &step["expect"]];
             let has_changed = ["code", "body"].iter().any(|part| answer_before[part] != answer[part]);
-            let has_code = until.is_none_or(|code| answer_before["code"] == code);
-            let recorded = HashMap::from([("ns".to_owned(), "<ns>".to_owned())]);
-            let sought = substitute_text(step["seek"].as_str().unwrap_or_default(), &recorded);
-            let would_do = has_code && contains(&answer_before["body"].to_string(), &sought);
-            (!patience.is_zero() && has_changed && would_do && !keeps_values).then_some(number)
+            let would_do = wait.ends_with(answer_before["code"].as_u64()?, &answer_before["body"].to_string());
+            (!wait.patience.is_zero() && has_changed && would_do && !keeps_values).then_some(number)
         };
         self.steps.iter().enumerate().filter_map(takes_old_answer).collect()
     }
+
+    /// Waits before a step that says so until the receiver has got all that is recorded: the step ends what asks it.
+    pub(super) fn wait_until_asked(&self, peers: &Peers<'_>, step: &Value, normalizer: &Normalizer) {
+        let (Some(script), Some(receiver), true) = (&self.receiver, peers.receiver, step["asked"] == true) else {
+            return;
+        };
+        let begun = Instant::now();
+        while script.difference(receiver, normalizer, 0).next().is_some() && begun.elapsed() < SETTLES_WITHIN {
+            std::thread::sleep(ASKED_AGAIN_AFTER);
+        }
+    }
 }
 
-/// Repeats a step that says so until the answer has the code that it waits for, and the text that it seeks. What the scenario's
-/// receiver is asked by writes before that does not count.
+/// Repeats a step that says so until its answer is what it waits for. What the scenario's receiver is asked by writes before that
+/// does not count.
 pub(super) fn send_until(
     peers: &Peers<'_>,
     step: &Value,
@@ -50,23 +60,27 @@ pub(super) fn send_until(
     send: impl Fn() -> std::io::Result<Answer>,
 ) -> std::io::Result<Answer> {
     let begun = Instant::now();
-    let sought = substitute_text(step["seek"].as_str().unwrap_or_default(), variables);
     let request = step["do"].as_str().unwrap_or_default();
-    let (until, patience) = wait_of(step, request);
+    let wait = Wait::of(step, request, variables);
     let seeks_condition = ["Established", "Terminating"]
         .iter()
         .any(|condition| step["seek"] == *condition);
-    let is_change = request.starts_with("PATCH ") || request.starts_with("DELETE ");
+    let is_change = ["PATCH ", "PUT ", "DELETE "]
+        .iter()
+        .any(|method| request.starts_with(method));
     let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
     if (seeks_condition || is_change || shows_status) && request.contains("/customresourcedefinitions/") {
         settle_definitions(peers.client)?;
     }
     let receiver = peers.receiver.filter(|_| !request.starts_with("GET "));
+    if receiver.is_some() && is_change {
+        let path = substitute_text(request.split([' ', '?']).nth(1).unwrap_or_default(), variables);
+        let_cache_follow(peers.client, &path)?;
+    }
     let received = receiver.map(|receiver| (receiver, receiver.received().len()));
     loop {
         let answer = send()?;
-        let is_it = until.is_none_or(|code| code == u64::from(answer.code)) && contains(&answer.text(), &sought);
-        if is_it || begun.elapsed() >= patience {
+        if wait.ends_with(answer.code.into(), &answer.text()) || begun.elapsed() >= wait.patience {
             return Ok(answer);
         }
         if let Some((receiver, before)) = received {
@@ -77,24 +91,62 @@ pub(super) fn send_until(
     }
 }
 
-/// Returns true if an answer has a text of a recording, which has Python's blanks in JSON.
-fn contains(answer: &str, recorded: &str) -> bool {
-    let compact = |text: &str| text.replace(' ', "");
-    compact(answer).contains(&compact(recorded))
+/// What a step waits for: how long, and for which answer.
+struct Wait {
+    patience: Duration,
+    code: Option<u64>,
+    /// The text that the answer must have, without blanks, as are the others.
+    sought: String,
+    /// The text that it must not have any more.
+    lacked: Option<String>,
 }
 
-/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, and caches
-/// follow the store, as in kube-apiserver, which was faster with both than the client with its next request.
-fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
-    let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
-    let is_of_cache = request.ends_with("resourceVersion=0");
-    if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() {
-        return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
+impl Wait {
+    /// What nodes may read follows their pods a moment later, and caches follow the store, as in kube-apiserver, which was faster
+    /// with both than the client with its next request.
+    fn of(step: &Value, request: &str, variables: &HashMap<String, String>) -> Self {
+        let text = |key: &str| {
+            step[key]
+                .as_str()
+                .map(|text| compact(&substitute_text(text, variables)))
+        };
+        let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
+        let is_of_cache = request.ends_with("resourceVersion=0");
+        let (patience, code) = match step["retry"].as_f64() {
+            _ if (is_of_node || is_of_cache) && request.starts_with("GET ") && step["until"].is_null() => {
+                (SETTLES_WITHIN, step["expect"]["code"].as_u64())
+            }
+            Some(patience) => (Duration::from_secs_f64(patience), step["until"].as_u64().or(Some(200))),
+            None => (Duration::ZERO, None),
+        };
+        Self {
+            patience,
+            code,
+            sought: text("seek").unwrap_or_default(),
+            lacked: text("lacks"),
+        }
     }
-    match step["retry"].as_f64() {
-        Some(patience) => (step["until"].as_u64().or(Some(200)), Duration::from_secs_f64(patience)),
-        None => (None, Duration::ZERO),
+
+    fn ends_with(&self, code: u64, answer: &str) -> bool {
+        let answer = compact(answer);
+        let has_gone = self.lacked.as_ref().is_none_or(|text| !answer.contains(text));
+        self.code.is_none_or(|wanted| wanted == code) && answer.contains(&self.sought) && has_gone
     }
+}
+
+/// A text without its blanks: Python's JSON has some, which is how texts of recordings are written.
+fn compact(text: &str) -> String {
+    text.replace(' ', "")
+}
+
+/// Waits until the cache has what was written last: a change of an older object is judged, refused by the store, and judged once
+/// more, which a webhook sees. The recorded server's cache was faster than the client with its next request. Objects that the
+/// receiver would be asked for are left out.
+fn let_cache_follow(client: &Client, path: &str) -> std::io::Result<()> {
+    if !path.contains(".example.com/v") {
+        client.with_token(ADMIN_TOKEN).get(path)?;
+    }
+    Ok(())
 }
 
 /// Waits until the names of all definitions are judged, those that can be are established, and the deletion of those that are
