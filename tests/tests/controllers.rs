@@ -1,7 +1,7 @@
 //! Tests of the controllers that run in the server itself, on both stores: every script under
 //! `tests/controllers`, and what becomes of work that a death interrupts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use trireme_tests::http::Client;
@@ -145,20 +145,30 @@ fn metric(client: &Client, name: &str) -> f64 {
 #[test]
 fn a_second_process_over_one_etcd_fences_the_first_out() {
     let mut first = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
-    let second = first
+    let mut second = first
         .start_beside(&[CONTROLLERS])
         .unwrap_or_else(|error| panic!("{error}"));
     let (old, new) = (first.client(), second.client());
     let mut made = 0;
-    // The faster process creates the objects of a namespace; sooner or later the first process is, and is refused.
+    let is_refused = || metric(&old, "trireme_fenced_writes_refused_total") > 0.0;
+    // While the second process stands still the first one has to create the objects of a namespace, and is refused once the second
+    // has taken over.
     let refused = || {
         let body = json!({ "metadata": { "name": format!("n{made}") } });
+        let account = format!("/api/v1/namespaces/n{made}/serviceaccounts/default");
         made += 1;
-        assert_eq!(
-            old.json("POST", "/api/v1/namespaces", &body).expect("an answer").code,
-            201
-        );
-        metric(&old, "trireme_fenced_writes_refused_total") > 0.0
+        second
+            .process()
+            .signal("STOP")
+            .expect("the second process stands still");
+        let created = old.json("POST", "/api/v1/namespaces", &body).expect("an answer");
+        assert_eq!(created.code, 201);
+        let end = Instant::now() + PATIENCE;
+        while !is_refused() && old.get(&account).expect("an answer").code != 200 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        second.process().signal("CONT").expect("the second process goes on");
+        is_refused()
     };
     let waited = first.process().wait_until("a refused write", PATIENCE, refused);
     waited.unwrap_or_else(|error| panic!("{error}"));
