@@ -109,6 +109,13 @@ impl Receiver {
         lock(&self.state.received).clone()
     }
 
+    /// Returns true if reads of objects ask it: it is another API server, or converts them.
+    pub fn is_asked_by_reads(&self) -> bool {
+        let script = lock(&self.state.script);
+        let mut paths = script.iter().filter_map(|entry| entry["path"].as_str());
+        paths.any(|path| path.starts_with("/apis") || path.starts_with("/convert"))
+    }
+
     /// Forgets all but this many of them, the earliest.
     pub fn forget_after(&self, count: usize) {
         lock(&self.state.received).truncate(count);

@@ -81,9 +81,8 @@ pub(super) fn send_until(
     if is_change && is_of_namespace {
         let_cache_follow(peers.client, &format!("{path}/pods"));
     }
-    // A change of an older object is judged, refused by the store and judged once more, which a receiver sees. Objects of these
-    // groups come from the receiver, or are converted by it.
-    if is_change && receiver.is_some() && !path.contains(".example.com/v") {
+    // A change of an older object is judged, refused by the store and judged once more, which a receiver sees.
+    if is_change && receiver.is_some_and(|receiver| !receiver.is_asked_by_reads()) {
         let_cache_follow(peers.client, &path);
     }
     let received = receiver.map(|receiver| (receiver, receiver.received().len()));
