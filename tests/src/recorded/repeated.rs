@@ -104,7 +104,7 @@ pub(super) fn send_until(
     Ok(answer)
 }
 
-/// What a step waits for: how long, and for which answer.
+/// The answer that a step waits for, and how long it does.
 struct Wait {
     patience: Duration,
     code: Option<u64>,
