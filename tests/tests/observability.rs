@@ -137,17 +137,36 @@ fn a_slow_request_is_logged_with_where_its_time_went() {
 fn a_profile_names_the_functions_that_take_the_cpu() {
     let server = start(&[]);
     let client = server.client();
+    // A server that gets little of the CPU is seen a few times only, and maybe in libraries each time.
+    let end = Instant::now() + PATIENCE;
+    let mut functions: Vec<String> = Vec::new();
+    while !functions.iter().any(|function| function.contains("trireme_edge::")) {
+        assert!(
+            Instant::now() < end,
+            "no function of the server is named: {functions:?}"
+        );
+        functions = functions_of(&profile_while_busy(&client));
+    }
+}
+
+/// A profile of a server that answers one request after the other meanwhile.
+fn profile_while_busy(client: &Client) -> Answer {
     let done = AtomicBool::new(false);
     let answer = thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                assert_eq!(get(&client, "/apis").code, 200);
+                assert_eq!(get(client, "/apis").code, 200);
             }
         });
-        let answer = get(&client, "/debug/pprof/profile?seconds=2");
+        let answer = client.get("/debug/pprof/profile?seconds=2");
         done.store(true, Ordering::Relaxed);
         answer
     });
+    answer.unwrap_or_else(|error| panic!("no profile: {error}"))
+}
+
+/// The functions that a profile names. Panics if it is not one of CPU time, or if the profiler sees itself.
+fn functions_of(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.code, 200, "{}", answer.text());
     let Body::Whole(gzip) = &answer.body else {
         panic!("not a whole body")
@@ -164,8 +183,10 @@ fn a_profile_names_the_functions_that_take_the_cpu() {
         .map(|kind| (name(kind.ty), name(kind.unit)))
         .collect();
     assert_eq!(units, [("samples", "count"), ("cpu", "nanoseconds")]);
-    let samples: i64 = profile.sample.iter().map(|sample| sample.value[0]).sum();
-    assert!(samples > 0, "a busy server has samples");
+    assert!(
+        profile.sample.iter().all(|sample| sample.value[0] > 0),
+        "a sample that was not seen"
+    );
     let file_of = |location: u64| {
         let function = profile.function.iter().find(|function| function.id == location);
         name(function.expect("a location is a function").filename)
@@ -175,11 +196,8 @@ fn a_profile_names_the_functions_that_take_the_cpu() {
         assert!(!file.contains("/pprof-"), "the profiler sees itself: {file}");
         assert!(!file.contains("/backtrace-"), "the profiler sees itself: {file}");
     }
-    let functions: Vec<&str> = profile.function.iter().map(|function| name(function.name)).collect();
-    assert!(
-        functions.iter().any(|function| function.contains("trireme_edge::")),
-        "no function of the server is named: {functions:?}"
-    );
+    let functions = profile.function.iter();
+    functions.map(|function| name(function.name).to_owned()).collect()
 }
 
 #[test]
