@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use tempfile::TempDir;
 use trireme_http::client::StatusCode;
-use trireme_tests::ports::free_port;
+use trireme_ports::free_port;
 use trireme_tests::process::Process;
 use trireme_tests::server::Etcd;
 

@@ -12,8 +12,8 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::ports::free_port;
 use crate::server::{ADMIN_TOKEN, Etcd, Server, binary};
+use trireme_ports::free_port;
 
 /// The group's name in certificates of the default group.
 const GROUP_NAME: &str = "replica.trireme.trireme";

@@ -7,7 +7,6 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`server`] | starts servers and etcd, waits until ready |
-//! | [`ports`] | ports for them |
 //! | [`group`] | the same for a group of replicas that share an etcd |
 //! | [`certificates`] | CAs and certificates |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
@@ -34,7 +33,6 @@ pub mod identity_peer;
 mod kept_connections;
 pub mod kubectl;
 mod peer;
-pub mod ports;
 pub mod process;
 pub mod receiver;
 pub mod recorded;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::http::Client;
-use crate::ports::free_port;
 use crate::process::{Process, find_program};
+use trireme_ports::free_port;
 
 /// Token of user `admin`, group `system:masters`.
 pub const ADMIN_TOKEN: &str = "admin-token";

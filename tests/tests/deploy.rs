@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Value, json};
-use trireme_tests::ports::free_port;
+use trireme_ports::free_port;
 use trireme_tests::server::{Etcd, binary};
 use trireme_tests::{Server, StoreChoice};
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use std::{io, thread};
 
 use serde_json::json;
+use trireme_ports::free_port;
 use trireme_tests::certificates::{Ca, showing};
 use trireme_tests::group::Group;
 use trireme_tests::http::{Answer, Client};
-use trireme_tests::ports::free_port;
 use trireme_tests::process::Process;
 use trireme_tests::server::{ADMIN_TOKEN, Etcd, binary};
 use trireme_tests::{Server, StoreChoice};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use trireme_ports::free_port;
 use trireme_tests::certificates::Ca;
-use trireme_tests::ports::free_port;
 use trireme_tests::process::find_program;
 use trireme_tests::{Server, StoreChoice, folder};
 

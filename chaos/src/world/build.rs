@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use futures_util::future::try_join_all;
-use trireme_tests::ports::free_address;
+use trireme_ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::balancer::Balancer;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmType, Client, ConnectOptions};
 use tokio::time::timeout;
-use trireme_tests::ports::free_address;
+use trireme_ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::WorldError;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use trireme_actors::{Clock, Tasks};
-use trireme_tests::ports::free_address;
+use trireme_ports::free_address;
 
 use super::status::Status;
 use super::{Group, GroupConfig};

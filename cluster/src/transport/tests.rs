@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use trireme_actors::{Clock, ManualClock, Tasks};
-use trireme_tests::ports::free_address;
+use trireme_ports::free_address;
 
 use super::*;
 

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use trireme_tests::ports::free_port;
+use trireme_ports::free_port;
 
 use crate::{EtcdOptions, EtcdStore, Storage, StorageError};
 

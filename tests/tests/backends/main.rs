@@ -292,7 +292,7 @@ fn streams_go_on_with_the_kubelet() {
 fn a_kubelet_that_is_away_is_reported() {
     let cluster = Cluster::start(StoreChoice::Embedded, Vec::new(), Receiver::ca_bundle);
     let mut node = read(&cluster.get("/api/v1/nodes/worker"));
-    let port = trireme_tests::ports::free_port();
+    let port = trireme_ports::free_port();
     node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = json!(port);
     let updated = cluster
         .client()

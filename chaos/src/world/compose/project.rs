@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use trireme_tests::ports::free_port;
+use trireme_ports::free_port;
 
 use super::super::WorldError;
 use super::super::container::{Container, Engine, output};

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rcgen::KeyPair;
 use serde_json::Value;
 use tempfile::TempDir;
+use trireme_ports::free_port;
 use trireme_tests::certificates::Ca;
 use trireme_tests::http::Client;
-use trireme_tests::ports::free_port;
 use trireme_tests::process::Process;
 use trireme_tests::server;
 
