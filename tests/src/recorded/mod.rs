@@ -300,10 +300,7 @@ fn run_step(
     if let Some(only) = step["only"].as_str() {
         keep_only(&mut got["body"], &substitute_text(only, variables));
     }
-    if let Some(seconds) = step["wait"].as_f64() {
-        // Part of the recording: the server was given this long before the next step.
-        std::thread::sleep(Duration::from_secs_f64(seconds));
-    }
+    repeated::give_time(&identities.peers, step, variables);
     StepResult {
         differences: differences(step, &got, normalizer),
         answer: got,

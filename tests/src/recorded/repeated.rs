@@ -9,6 +9,7 @@ use super::normal::Normalizer;
 use super::variables::substitute_text;
 use super::{Peers, Scenario};
 use crate::http::{Answer, Client};
+use crate::receiver::Receiver;
 use crate::server::ADMIN_TOKEN;
 
 /// The time limit for what the recorded server did before the client's next request; one that takes longer differs.
@@ -73,7 +74,7 @@ pub(super) fn send_until(
         settle_definitions(peers.client)?;
     }
     let receiver = peers.receiver.filter(|_| !request.starts_with("GET "));
-    let path = substitute_text(request.split([' ', '?']).nth(1).unwrap_or_default(), variables);
+    let path = path_of(request, variables);
     let is_of_namespace = path
         .strip_prefix("/api/v1/namespaces/")
         .is_some_and(|name| !name.contains('/'));
@@ -102,6 +103,30 @@ pub(super) fn send_until(
         let_cache_follow(peers.client, &path);
     }
     Ok(answer)
+}
+
+/// Gives the server the time before the next step that the recorded one was given; its cache until it has what the step wrote,
+/// and definitions until they are established.
+pub(super) fn give_time(peers: &Peers<'_>, step: &Value, variables: &HashMap<String, String>) {
+    let Some(seconds) = step["wait"].as_f64() else {
+        return;
+    };
+    // Part of the recording.
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let request = step["do"].as_str().unwrap_or_default();
+    let shows_reads = peers.audit.is_some() || peers.receiver.is_some_and(Receiver::is_asked_by_reads);
+    if shows_reads || request.starts_with("GET ") {
+        return;
+    }
+    let_cache_follow(peers.client, &path_of(request, variables));
+    if request.contains("/customresourcedefinitions") {
+        // A failure shows in the next step.
+        let _ = settle_definitions(peers.client);
+    }
+}
+
+fn path_of(request: &str, variables: &HashMap<String, String>) -> String {
+    substitute_text(request.split([' ', '?']).nth(1).unwrap_or_default(), variables)
 }
 
 /// The answer that a step waits for, and how long it does.
