@@ -18,6 +18,8 @@ use trireme_chaos::world::{ClientRoute, World, WorldSettings};
 const SEED: u64 = 7;
 /// One minute.
 const UNHURRIED: Nanos = 60_000_000_000;
+/// Below the 2.5 s after which the traffic gives back what it has revoked.
+const REVOKED_BY: Nanos = 2_000_000_000;
 const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/chaos-a/leases/election";
 
 /// The transitions that the traffic's election has come to.
@@ -85,7 +87,7 @@ async fn duties_and_elections_leave_what_their_checkers_judge() {
     let recorder = Arc::into_inner(recorder).expect("no task records any more");
     recorder.finish().expect("it is written");
 
-    let history = History::read(dir.path()).expect("it is read");
+    let mut history = History::read(dir.path()).expect("it is read");
     let entries: Vec<&TruthEntry> = history
         .truth
         .iter()
@@ -105,11 +107,13 @@ async fn duties_and_elections_leave_what_their_checkers_judge() {
     let most = changed.map(|lease| lease.transitions).max();
     assert!(most >= Some(2), "the lease changed hands, etcd says: {most:?}");
 
-    let verdict = check(&history);
-    let violations: Vec<_> = verdict.violations.iter().map(ToString::to_string).collect();
+    let validity = check(&history).validity;
+    // Not how quick a server is, here too; but after so long there may be nothing to judge.
+    history.run.limits.revocation = REVOKED_BY;
+    let violations: Vec<_> = check(&history).violations.iter().map(ToString::to_string).collect();
     assert_eq!(violations, Vec::<String>::new());
     // Without a fault there is nothing to recover from; all else that is promised has something to be judged by.
-    let reasons = match verdict.validity {
+    let reasons = match validity {
         Validity::Invalid(reasons) => reasons,
         Validity::Valid => Vec::new(),
     };
