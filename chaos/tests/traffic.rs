@@ -108,7 +108,7 @@ async fn duties_and_elections_leave_what_their_checkers_judge() {
     assert!(most >= Some(2), "the lease changed hands, etcd says: {most:?}");
 
     let validity = check(&history).validity;
-    // Not how quick a server is, here too; but after so long there may be nothing to judge.
+    // This is not about how quick a server is. With this limit there may be nothing to judge, so validity was looked at before.
     history.run.limits.revocation = REVOKED_BY;
     let violations: Vec<_> = check(&history).violations.iter().map(ToString::to_string).collect();
     assert_eq!(violations, Vec::<String>::new());

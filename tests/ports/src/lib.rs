@@ -1,4 +1,4 @@
-//! Ports that stay free while their server is down.
+//! Ports for the programs that tests start. They stay free while their server is down.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
