@@ -19,6 +19,8 @@ use trireme_ports::free_port;
 const GROUP_NAME: &str = "replica.trireme.trireme";
 /// Between two looks at a condition that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The time limit for what a new group writes into an empty store, on a machine that compiles beside it.
+const FOUNDED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A CA of replicas.
 pub struct Authority {
@@ -98,6 +100,16 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// Waits until its caches have the namespace that a cluster starts with last. A replica that heard of no quorum while it
+    /// started is ready without it.
+    fn wait_for_namespaces(&mut self) -> Result<(), String> {
+        const LAST: &str = "/api/v1/namespaces/default?resourceVersion=0";
+        let client = self.server.client();
+        let sees_it = || client.get(LAST).is_ok_and(|answer| answer.code == 200);
+        let process = self.server.process();
+        process.wait_until("aware of the namespace default", FOUNDED_WITHIN, sees_it)
+    }
+
     /// Its view of the group; `None` if it does not answer.
     pub fn view(&self) -> Option<View> {
         let answer = self.server.client().get("/debug/replicas").ok()?;
@@ -226,7 +238,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts so many replicas that found a group together, and waits until each serves.
+    /// Starts so many replicas that found a group together, and waits until each serves and sees the first namespaces.
     pub fn start(size: usize, flags: &[&str]) -> Result<Self, String> {
         let mut group = Self {
             replicas: Vec::new(),
@@ -239,6 +251,9 @@ impl Group {
         let peers = format!("--cluster-peers={}", peers.join(","));
         for port in ports {
             group.start_replica(port, &[flags, &[&peers]].concat())?;
+        }
+        for replica in &mut group.replicas {
+            replica.wait_for_namespaces()?;
         }
         Ok(group)
     }
