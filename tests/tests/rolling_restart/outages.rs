@@ -92,7 +92,9 @@ fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
     watched.check(WATCHERS);
     assert!(watched.watches() > WATCHERS, "no client was sent away");
     let again = metric(&first, "trireme_connections_sent_away_total{reason=\"outage\"}");
-    assert!(again < 1.0, "the other one has its store");
+    // The store of a very busy machine can be slow enough for an outage of its own.
+    let has_lost_it_too = first.process().log().contains("not ready any more");
+    assert!(again < 1.0 || has_lost_it_too, "the other one has its store");
 }
 
 #[test]
