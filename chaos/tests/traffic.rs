@@ -20,6 +20,9 @@ const SEED: u64 = 7;
 const UNHURRIED: Nanos = 60_000_000_000;
 /// Below the 2.5 s after which the traffic gives back what it has revoked.
 const REVOKED_BY: Nanos = 2_000_000_000;
+/// The runs of which one must leave something to judge for every checker: on a busy machine nobody may have asked between the
+/// promised second after a revocation and the next grant.
+const RUNS: usize = 3;
 const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/chaos-a/leases/election";
 
 /// The transitions that the traffic's election has come to.
@@ -73,6 +76,18 @@ async fn record(world: &Arc<World>, desk: &Desk, phase: &watch::Sender<Phase>) -
 #[tokio::test(flavor = "multi_thread")]
 async fn duties_and_elections_leave_what_their_checkers_judge() {
     let _turn = turn().await;
+    let mut unjudged = Vec::new();
+    for _ in 0..RUNS {
+        unjudged = run_and_judge().await;
+        if unjudged.is_empty() {
+            return;
+        }
+    }
+    panic!("none of {RUNS} runs had something to judge for every checker; of the last one: {unjudged:?}");
+}
+
+/// Runs the traffic without a fault, which must break no promise. Returns what there was nothing to judge by.
+async fn run_and_judge() -> Vec<String> {
     let settings = WorldSettings::new(trireme_tests::server::binary().expect("the server is built"));
     let world = World::start(settings).await.unwrap_or_else(|error| panic!("{error}"));
     let world = Arc::new(world);
@@ -113,13 +128,10 @@ async fn duties_and_elections_leave_what_their_checkers_judge() {
     let violations: Vec<_> = check(&history).violations.iter().map(ToString::to_string).collect();
     assert_eq!(violations, Vec::<String>::new());
     // Without a fault there is nothing to recover from; all else that is promised has something to be judged by.
-    let reasons = match validity {
+    let mut reasons = match validity {
         Validity::Invalid(reasons) => reasons,
         Validity::Valid => Vec::new(),
     };
-    let unjudged: Vec<_> = reasons
-        .iter()
-        .filter(|reason| reason.contains("nothing was recorded"))
-        .collect();
-    assert!(unjudged.is_empty(), "{unjudged:?}");
+    reasons.retain(|reason| reason.contains("nothing was recorded"));
+    reasons
 }
