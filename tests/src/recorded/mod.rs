@@ -220,7 +220,7 @@ impl Scenario {
                 None => step,
             };
             self.wait_until_asked(peers, step, normalizer);
-            let result = run_step(&mut identities, step, variables, normalizer, self.names_flows);
+            let result = self.run_step(&mut identities, step, variables, normalizer);
             let better = better::client_error_for_bare_500(&step["expect"], &result.answer);
             mismatch.better.extend(better.map(|ours| (number, ours)));
             let request = step["do"].as_str().unwrap_or_default();
@@ -232,6 +232,44 @@ impl Scenario {
             mismatch.differences.extend(reported.map(line));
         }
         mismatch
+    }
+
+    fn run_step(
+        &self,
+        identities: &mut Identities<'_>,
+        step: &Value,
+        variables: &mut HashMap<String, String>,
+        normalizer: &Normalizer,
+    ) -> StepResult {
+        let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
+            Some(answer) => answer,
+            None => match repeated::send_until(self, &identities.peers, step, variables, || {
+                send_step(identities, step, variables)
+            }) {
+                Ok(answer) => answer,
+                Err(error) => {
+                    return StepResult {
+                        differences: vec![format!("no answer: {error}")],
+                        answer: Value::Null,
+                    };
+                }
+            },
+        };
+        let body = bodies::parsed(&answer, step["do"].as_str().unwrap_or_default(), step["lines"].is_u64());
+        variables::keep(step, &body, variables);
+        let mut got = as_recorded(&answer, body);
+        if let Some(recorded) = step["expect"]["headers"].as_object() {
+            let flows_of = self.names_flows.then_some(identities.peers.client);
+            got["headers"] = headers::shown(&answer, recorded.keys(), flows_of);
+        }
+        if let Some(only) = step["only"].as_str() {
+            keep_only(&mut got["body"], &substitute_text(only, variables));
+        }
+        repeated::give_time(&identities.peers, step, variables);
+        StepResult {
+            differences: differences(step, &got, normalizer),
+            answer: got,
+        }
     }
 }
 
@@ -269,44 +307,6 @@ struct StepResult {
     answer: Value,
 }
 
-fn run_step(
-    identities: &mut Identities<'_>,
-    step: &Value,
-    variables: &mut HashMap<String, String>,
-    normalizer: &Normalizer,
-    names_flows: bool,
-) -> StepResult {
-    let answer = match identities.answer(step, &substitute(&step["body"], variables)) {
-        Some(answer) => answer,
-        None => match repeated::send_until(&identities.peers, step, variables, || {
-            send_step(identities, step, variables)
-        }) {
-            Ok(answer) => answer,
-            Err(error) => {
-                return StepResult {
-                    differences: vec![format!("no answer: {error}")],
-                    answer: Value::Null,
-                };
-            }
-        },
-    };
-    let body = bodies::parsed(&answer, step["do"].as_str().unwrap_or_default(), step["lines"].is_u64());
-    variables::keep(step, &body, variables);
-    let mut got = as_recorded(&answer, body);
-    if let Some(recorded) = step["expect"]["headers"].as_object() {
-        let flows_of = names_flows.then_some(identities.peers.client);
-        got["headers"] = headers::shown(&answer, recorded.keys(), flows_of);
-    }
-    if let Some(only) = step["only"].as_str() {
-        keep_only(&mut got["body"], &substitute_text(only, variables));
-    }
-    repeated::give_time(&identities.peers, step, variables);
-    StepResult {
-        differences: differences(step, &got, normalizer),
-        answer: got,
-    }
-}
-
 /// An answer in the form of those that are recorded.
 fn as_recorded(answer: &Answer, body: Value) -> Value {
     json!({
@@ -332,6 +332,9 @@ fn differences(step: &Value, got: &Value, normalizer: &Normalizer) -> Vec<String
         &mut differences,
     );
     differences.extend(echo::lost(&step["body"], &step["expect"]["body"], &got["body"]));
+    // They say why the others are there.
+    let says_why = |line: &String| line.starts_with(".code:") || line.starts_with(".body.message:");
+    differences.sort_by_key(|line| !says_why(line));
     differences
 }
 

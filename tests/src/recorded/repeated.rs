@@ -16,8 +16,16 @@ use crate::server::ADMIN_TOKEN;
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 /// For steps that are repeated until their answer has a certain code.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Part of the paths of quotas.
+const QUOTAS: &str = "/resourcequotas";
 
 impl Scenario {
+    /// Returns true if a quota counts what its steps write.
+    fn has_quotas(&self) -> bool {
+        let names_quota = |step: &Value| step["do"].as_str().is_some_and(|request| request.contains(QUOTAS));
+        self.steps.iter().any(names_quota)
+    }
+
     /// Returns the places of steps, from 0, that wait for a change but would take the answer from before it too: a server
     /// on which the change takes effect a moment later than on the recorded one would differ.
     /// Steps are judged where an earlier one asked the same.
@@ -55,6 +63,7 @@ impl Scenario {
 /// Repeats a step that says so until its answer is what it waits for. What the scenario's receiver is asked by writes before that
 /// does not count.
 pub(super) fn send_until(
+    scenario: &Scenario,
     peers: &Peers<'_>,
     step: &Value,
     variables: &HashMap<String, String>,
@@ -63,28 +72,21 @@ pub(super) fn send_until(
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
     let wait = Wait::of(step, request, variables);
-    let seeks_condition = ["Established", "Terminating"]
-        .iter()
-        .any(|condition| step["seek"] == *condition);
-    let is_change = ["PATCH ", "PUT ", "DELETE "]
-        .iter()
-        .any(|method| request.starts_with(method));
-    let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
-    if (seeks_condition || is_change || shows_status) && request.contains("/customresourcedefinitions/") {
+    let path = path_of(request, variables);
+    let receiver = peers.receiver.filter(|_| !request.starts_with("GET "));
+    if seeks_settled_definition(step) {
         settle_definitions(peers.client)?;
     }
-    let receiver = peers.receiver.filter(|_| !request.starts_with("GET "));
-    let path = path_of(request, variables);
-    let is_of_namespace = path
-        .strip_prefix("/api/v1/namespaces/")
-        .is_some_and(|name| !name.contains('/'));
-    // A change of a namespace is judged by the pods in it.
-    if is_change && is_of_namespace {
-        let_cache_follow(peers.client, &format!("{path}/pods"));
-    }
-    // A change of an older object is judged, refused by the store and judged once more, which a receiver sees.
-    if is_change && receiver.is_some_and(|receiver| !receiver.is_asked_by_reads()) {
-        let_cache_follow(peers.client, &path);
+    if is_change(request) {
+        // A change of a namespace is judged by the pods in it.
+        if is_namespace(&path) {
+            let_cache_follow(peers.client, &format!("{path}/pods"));
+        }
+        // A change of an older object is judged, refused by the store and judged once more, which a receiver sees and a quota
+        // counts.
+        if scenario.has_quotas() || receiver.is_some_and(|receiver| !receiver.is_asked_by_reads()) {
+            let_cache_follow(peers.client, &path);
+        }
     }
     let received = receiver.map(|receiver| (receiver, receiver.received().len()));
     let answer = loop {
@@ -98,11 +100,33 @@ pub(super) fn send_until(
         // Part of the recording: it was asked again and again.
         std::thread::sleep(ASKED_AGAIN_AFTER);
     };
-    // What is in a namespace is judged by its labels.
-    if is_change && is_of_namespace {
+    // What is in a namespace is judged by its labels and its quotas.
+    let has_written_quota = path.contains(QUOTAS) && !request.starts_with("GET ");
+    if has_written_quota || (is_change(request) && is_namespace(&path)) {
         let_cache_follow(peers.client, &path);
     }
     Ok(answer)
+}
+
+fn is_change(request: &str) -> bool {
+    ["PATCH ", "PUT ", "DELETE "]
+        .iter()
+        .any(|method| request.starts_with(method))
+}
+
+fn is_namespace(path: &str) -> bool {
+    path.strip_prefix("/api/v1/namespaces/")
+        .is_some_and(|name| !name.contains('/'))
+}
+
+/// Reports whether a step changes a definition, waits for one of its conditions, or shows its names.
+fn seeks_settled_definition(step: &Value) -> bool {
+    let request = step["do"].as_str().unwrap_or_default();
+    let seeks_condition = ["Established", "Terminating"]
+        .iter()
+        .any(|condition| step["seek"] == *condition);
+    let shows_status = request.starts_with("GET ") && step["expect"].to_string().contains("f:acceptedNames");
+    (seeks_condition || is_change(request) || shows_status) && request.contains("/customresourcedefinitions/")
 }
 
 /// Gives the server the time before the next step that the recorded one was given; its cache until it has what the step wrote,
