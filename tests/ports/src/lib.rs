@@ -64,7 +64,9 @@ mod tests {
 
     /// Ports that nobody else takes: between those that are given out and those of outgoing connections.
     const OTHERS: std::ops::Range<u16> = 32_000..32_700;
-    const ROUNDS: usize = 40;
+    /// The number of those that one run of the test claims, which others may run beside.
+    const CLAIMED: usize = 100;
+    const ROUNDS: usize = 280;
 
     #[test]
     fn no_port_is_given_out_twice() {
@@ -84,12 +86,15 @@ mod tests {
                 assert!(ended.success(), "{ended}");
             }
         };
+        let claims = OTHERS.filter_map(|port| Some((port, claim(port)?)));
+        let claims: Vec<_> = claims.take(CLAIMED).collect();
+        assert_eq!(claims.len(), CLAIMED, "too many runs of this test go on");
         let taken: Vec<u16> = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(start_processes);
             }
-            let ports = (0..ROUNDS).flat_map(|_| OTHERS);
-            let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+            let ports = (0..ROUNDS).flat_map(|_| &claims);
+            let addresses = ports.map(|(port, _)| SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
             let free = addresses.filter(|address| is_free(*address));
             let taken = free.filter(|address| TcpListener::bind(address).is_err());
             let taken = taken.map(|address| address.port()).collect();
