@@ -6,12 +6,13 @@ use std::time::Duration;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 use trireme_http::client::Method;
 
 use super::desk::{Desk, Phase};
 use super::insist;
 use super::objects::NAMESPACES;
+use super::uses::{Issuer, Uses};
 use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 use crate::history::{AccessKind, AccessRecord, Credential};
 use crate::world::{ACCESS_USERS, REVOCABLE, access_token};
@@ -34,7 +35,7 @@ const READABLE: [&str; 3] = ["configmaps", "secrets", "pods"];
 const MATRIX_PACE: Duration = Duration::from_millis(100);
 /// Between two requests of the revocable user to one replica.
 const REVOCABLE_PACE: Duration = Duration::from_millis(50);
-/// The time for which there is a binding, and that for which there is none: longer than a revocation may take.
+/// The least time for which there is a binding, and that for which there is none: longer than a revocation may take.
 const GRANTED: Duration = Duration::from_millis(500);
 const REVOKED: Duration = Duration::from_millis(2_500);
 
@@ -137,7 +138,7 @@ fn bound(name: &str, role: &str, users: &[&str]) -> Value {
 pub(super) struct AccessClient {
     desk: Desk,
     user: String,
-    pub(super) credential: Credential,
+    credential: Credential,
     caller: HttpCaller,
 }
 
@@ -161,13 +162,14 @@ impl AccessClient {
         self.caller.address = self.caller.address.with_token(token);
     }
 
-    pub(super) async fn ask(&mut self, kind: AccessKind, call: &Call) -> u16 {
+    /// Sends, waits for the answer, and returns the record of both.
+    pub(super) async fn ask(&mut self, kind: AccessKind, call: &Call) -> AccessRecord {
         let called = self.desk.now();
         let code = match self.caller.call(call).await {
             HttpReply::Answer { code, .. } => code,
             HttpReply::NotSent(_) | HttpReply::Lost(_) => 0,
         };
-        self.desk.recorder.access(&AccessRecord {
+        let record = AccessRecord {
             kind,
             credential: self.credential,
             user: self.user.clone(),
@@ -176,8 +178,9 @@ impl AccessClient {
             called,
             returned: self.desk.now(),
             code,
-        });
-        code
+        };
+        self.desk.recorder.access(&record);
+        record
     }
 }
 
@@ -201,32 +204,52 @@ pub(crate) async fn matrix(desk: Desk, address: Address, mut rng: StdRng) {
 }
 
 /// Asks one replica as the revocable user until the load is over.
-pub(crate) async fn revocable(desk: Desk, address: Address) {
+pub(crate) async fn revocable(desk: Desk, address: Address, uses: Uses) {
     let mut client = AccessClient::new(&desk, REVOCABLE, &address.with_token(&access_token(REVOCABLE)));
     let call = Call::get(format!("/api/v1/namespaces/{}/configmaps/{}", NAMESPACES[0], NAMES[0]));
     let mut ticks = paced(REVOCABLE_PACE);
     while desk.phase() == Phase::Load {
         ticks.tick().await;
-        client.ask(AccessKind::Revocable, &call).await;
+        uses.note(&client.ask(AccessKind::Revocable, &call).await);
     }
 }
 
-/// Makes and deletes the binding of that user, through the balancer, until the load is over.
-pub(crate) async fn grant_and_revoke(desk: Desk, balancer: Address) {
-    let mut admin = AccessClient::new(&desk, "admin", &balancer);
-    let bindings = format!("{GROUP}/clusterrolebindings");
-    let object = bound(REVOCABLE, READER, &[REVOCABLE]);
-    let grant = Call::with_body(Method::POST, bindings.as_str(), "application/json", object.to_string());
-    let revoke = Call {
-        method: Method::DELETE,
-        ..Call::get(format!("{bindings}/{REVOCABLE}"))
-    };
-    while desk.phase() == Phase::Load {
-        admin.ask(AccessKind::Grant, &grant).await;
-        sleep(GRANTED).await;
-        admin.ask(AccessKind::Revoke, &revoke).await;
-        sleep(REVOKED).await;
+/// Makes and deletes the binding of that user, through the balancer.
+struct BindingIssuer {
+    admin: AccessClient,
+    grant: Call,
+    revoke: Call,
+}
+
+impl BindingIssuer {
+    fn new(desk: &Desk, balancer: &Address) -> Self {
+        let bindings = format!("{GROUP}/clusterrolebindings");
+        let object = bound(REVOCABLE, READER, &[REVOCABLE]);
+        Self {
+            admin: AccessClient::new(desk, "admin", balancer),
+            grant: Call::with_body(Method::POST, bindings.as_str(), "application/json", object.to_string()),
+            revoke: Call {
+                method: Method::DELETE,
+                ..Call::get(format!("{bindings}/{REVOCABLE}"))
+            },
+        }
     }
+}
+
+impl Issuer for BindingIssuer {
+    async fn change(&mut self, kind: AccessKind) -> AccessRecord {
+        let call = match kind {
+            AccessKind::Grant => &self.grant,
+            _ => &self.revoke,
+        };
+        self.admin.ask(kind, call).await
+    }
+}
+
+/// Gives that user the binding and takes it away until the load is over.
+pub(crate) async fn grant_and_revoke(desk: Desk, balancer: Address, uses: Uses) {
+    let mut issuer = BindingIssuer::new(&desk, &balancer);
+    uses.come_and_go(&desk, GRANTED, REVOKED, &mut issuer).await;
 }
 
 pub(super) fn paced(pace: Duration) -> tokio::time::Interval {

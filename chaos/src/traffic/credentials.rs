@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use trireme_http::client::{ClientIdentity, Method};
 
 use super::access::{AccessClient, paced};
 use super::desk::{Desk, Phase};
 use super::insist;
+use super::uses::{Issuer, Uses};
 use super::wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 use crate::history::{AccessKind, AccessRecord, Credential};
 use crate::world::{CredentialFiles, World};
@@ -22,13 +22,19 @@ pub(crate) const NAMESPACE: &str = "access";
 const ACCOUNT: &str = "holder";
 /// Between two requests to one replica, each with another credential.
 const PACE: Duration = Duration::from_millis(40);
-/// The time for which a credential is good: files are looked at every 400 ms.
+/// The least time for which a credential is good: files are looked at every 400 ms.
 const GRANTED: Duration = Duration::from_millis(1_500);
-/// The time for which it is not: longer than a revocation may take.
+/// The least time for which it is not: longer than a revocation may take.
 const REVOKED: Duration = Duration::from_millis(2_000);
 
-/// The credential that those who ask have at the moment: a token, empty before there was one.
-type TokenReceiver = watch::Receiver<String>;
+/// What those who ask with a credential share with who gives it.
+#[derive(Clone)]
+pub(crate) struct GivenCredential {
+    credential: Credential,
+    /// What they show at the moment: a token, empty before there was one.
+    tokens: watch::Receiver<String>,
+    uses: Uses,
+}
 
 /// Makes the namespace and the account.
 ///
@@ -58,59 +64,44 @@ pub(crate) struct CredentialIssuer {
     admin: HttpCaller,
     credential: Credential,
     tokens: watch::Sender<String>,
+    uses: Uses,
     /// Each object has a name of its own.
     cycle: u32,
 }
 
 impl CredentialIssuer {
-    pub(crate) fn credential(&self) -> Credential {
-        self.credential
-    }
-
-    /// The issuer of each credential but the binding, with the tokens that it gives out.
-    pub(crate) fn all(desk: &Desk, world: &Arc<World>, balancer: &Address) -> Vec<(Self, TokenReceiver)> {
+    /// The issuer of each credential but the binding.
+    pub(crate) fn all(desk: &Desk, world: &Arc<World>, balancer: &Address) -> Vec<Self> {
         let issued = Credential::ALL.into_iter().filter(|one| *one != Credential::Binding);
-        let issuer = |credential| {
-            let (tokens, given) = watch::channel(String::new());
-            let issuer = Self {
-                desk: desk.clone(),
-                world: world.clone(),
-                admin: HttpCaller::new(balancer.clone(), Protocol::Http1),
-                credential,
-                tokens,
-                cycle: 0,
-            };
-            (issuer, given)
+        let issuer = |credential| Self {
+            desk: desk.clone(),
+            world: world.clone(),
+            admin: HttpCaller::new(balancer.clone(), Protocol::Http1),
+            credential,
+            tokens: watch::Sender::default(),
+            uses: Uses::default(),
+            cycle: 0,
         };
         issued.map(issuer).collect()
     }
 
-    pub(crate) async fn run(mut self) {
-        while self.desk.phase() == Phase::Load {
-            self.cycle += 1;
-            self.record(AccessKind::Grant).await;
-            sleep(GRANTED).await;
-            self.record(AccessKind::Revoke).await;
-            sleep(REVOKED).await;
+    /// What those get who ask with its credential.
+    pub(crate) fn given(&self) -> GivenCredential {
+        GivenCredential {
+            credential: self.credential,
+            tokens: self.tokens.subscribe(),
+            uses: self.uses.clone(),
         }
     }
 
-    async fn record(&mut self, kind: AccessKind) {
-        let called = self.desk.now();
-        let code = match kind {
-            AccessKind::Grant => self.grant().await,
-            _ => self.revoke().await,
-        };
-        self.desk.recorder.access(&AccessRecord {
-            kind,
-            credential: self.credential,
-            user: "admin".to_owned(),
-            replica: self.admin.address.name.clone(),
-            request: format!("{:?} {}", self.credential, self.name()),
-            called,
-            returned: self.desk.now(),
-            code,
-        });
+    /// The requests with its credential.
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    pub(crate) async fn run(mut self) {
+        let (desk, uses) = (self.desk.clone(), self.uses.clone());
+        uses.come_and_go(&desk, GRANTED, REVOKED, &mut self).await;
     }
 
     fn name(&self) -> String {
@@ -192,17 +183,42 @@ impl CredentialIssuer {
     }
 }
 
+impl Issuer for CredentialIssuer {
+    async fn change(&mut self, kind: AccessKind) -> AccessRecord {
+        let called = self.desk.now();
+        let code = match kind {
+            AccessKind::Grant => {
+                self.cycle += 1;
+                self.grant().await
+            }
+            _ => self.revoke().await,
+        };
+        let record = AccessRecord {
+            kind,
+            credential: self.credential,
+            user: "admin".to_owned(),
+            replica: self.admin.address.name.clone(),
+            request: format!("{:?} {}", self.credential, self.name()),
+            called,
+            returned: self.desk.now(),
+            code,
+        };
+        self.desk.recorder.access(&record);
+        record
+    }
+}
+
 /// One who has a credential and asks with it.
 struct CredentialHolder {
     client: AccessClient,
-    tokens: TokenReceiver,
+    given: GivenCredential,
     /// Something was granted once.
     has_credential: bool,
 }
 
 impl CredentialHolder {
-    fn new(desk: &Desk, world: &World, address: &Address, credential: Credential, tokens: TokenReceiver) -> Self {
-        let address = match credential {
+    fn new(desk: &Desk, world: &World, address: &Address, given: GivenCredential) -> Self {
+        let address = match given.credential {
             Credential::ClientCa => {
                 let shown = world.credentials().client_certificate();
                 let identity = ClientIdentity {
@@ -215,32 +231,35 @@ impl CredentialHolder {
             }
             _ => address.clone(),
         };
-        let client = AccessClient::new(desk, &format!("{credential:?}"), &address).with(credential);
+        let name = format!("{:?}", given.credential);
+        let client = AccessClient::new(desk, &name, &address).with(given.credential);
         Self {
             client,
-            tokens,
+            given,
             has_credential: false,
         }
     }
 
     /// Asks with the newest token, once there is one; over the connection that it has.
     async fn ask(&mut self, call: &Call) {
-        if self.tokens.has_changed().unwrap_or(false) {
-            let token = self.tokens.borrow_and_update().clone();
-            if self.client.credential != Credential::ClientCa {
+        if self.given.tokens.has_changed().unwrap_or(false) {
+            let token = self.given.tokens.borrow_and_update().clone();
+            if self.given.credential != Credential::ClientCa {
                 self.client.use_token(&token);
             }
             self.has_credential = true;
         }
         if self.has_credential {
-            self.client.ask(AccessKind::Revocable, call).await;
+            self.given
+                .uses
+                .note(&self.client.ask(AccessKind::Revocable, call).await);
         }
     }
 }
 
 /// Asks one replica with each of the credentials in turn, until the load is over, for what all users may know.
-pub(crate) async fn hold(desk: Desk, world: Arc<World>, address: Address, given: Vec<(Credential, TokenReceiver)>) {
-    let holder = |(credential, tokens)| CredentialHolder::new(&desk, &world, &address, credential, tokens);
+pub(crate) async fn hold(desk: Desk, world: Arc<World>, address: Address, given: Vec<GivenCredential>) {
+    let holder = |given| CredentialHolder::new(&desk, &world, &address, given);
     let mut holders: Vec<_> = given.into_iter().map(holder).collect();
     let call = Call::get("/api");
     let mut ticks = paced(PACE);

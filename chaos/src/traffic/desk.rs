@@ -62,6 +62,12 @@ impl Desk {
         *self.phase.borrow()
     }
 
+    /// Returns when the load is over.
+    pub(crate) async fn settling(&self) {
+        // An error says that nobody gives orders any more.
+        let _ = self.phase.clone().wait_for(|now| *now != Phase::Load).await;
+    }
+
     /// Returns when the run is over, with what should have come through every stream by then.
     pub(crate) async fn stopped(&self) -> Option<Revision> {
         match self

@@ -27,6 +27,7 @@ mod lines;
 mod logs;
 mod objects;
 mod plan;
+mod uses;
 mod watchdog;
 mod wire;
 
@@ -47,6 +48,7 @@ use desk::Asker;
 use follower::{Manner, WatchFollower};
 use objects::{COLOURS, NAMESPACES, ObjectPath, Resource};
 use plan::{Plan, Scope};
+use uses::Uses;
 use wire::{Address, Call, HttpCaller, HttpReply, Protocol};
 
 pub use audit::record_audit;
@@ -160,6 +162,8 @@ pub struct Traffic {
     writers: JoinSet<()>,
     /// They end when it stops.
     watchers: JoinSet<()>,
+    /// Of each credential.
+    uses: Vec<Uses>,
 }
 
 impl Traffic {
@@ -232,27 +236,36 @@ impl Traffic {
             let asker = asker(desk, format!("probe-{replica}"), Purpose::Probe, address, number);
             writers.spawn(watchdog::probe(asker, probed(replica), next()));
         }
+        let bound = Uses::default();
         for address in &addresses.replicas {
             writers.spawn(access::matrix(desk.clone(), address.clone(), next()));
-            writers.spawn(access::revocable(desk.clone(), address.clone()));
+            writers.spawn(access::revocable(desk.clone(), address.clone(), bound.clone()));
         }
-        writers.spawn(access::grant_and_revoke(desk.clone(), addresses.balancer.clone()));
+        writers.spawn(access::grant_and_revoke(
+            desk.clone(),
+            addresses.balancer.clone(),
+            bound.clone(),
+        ));
         let issuers = CredentialIssuer::all(desk, world, &addresses.balancer);
         for address in &addresses.replicas {
-            let given = issuers
-                .iter()
-                .map(|(issuer, tokens)| (issuer.credential(), tokens.clone()));
-            writers.spawn(credentials::hold(
-                desk.clone(),
-                world.clone(),
-                address.clone(),
-                given.collect(),
-            ));
+            let given = issuers.iter().map(CredentialIssuer::given).collect();
+            writers.spawn(credentials::hold(desk.clone(), world.clone(), address.clone(), given));
         }
-        for (issuer, _) in issuers {
+        let mut uses = vec![bound];
+        for issuer in issuers {
+            uses.push(issuer.uses().clone());
             writers.spawn(issuer.run());
         }
-        Self { writers, watchers }
+        Self {
+            writers,
+            watchers,
+            uses,
+        }
+    }
+
+    /// Returns true if each credential was good, was revoked, and was shown after the second that a revocation may take.
+    pub fn has_revoked_all(&self) -> bool {
+        self.uses.iter().all(Uses::is_judged)
     }
 
     /// Waits until no client writes any more; the desk must have stopped them.
