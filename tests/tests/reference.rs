@@ -3,6 +3,9 @@
 #[path = "reference/with_files.rs"]
 mod with_files;
 
+#[path = "reference/asked_for.rs"]
+mod asked_for;
+
 #[path = "reference/audited.rs"]
 mod audited;
 

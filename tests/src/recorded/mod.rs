@@ -44,9 +44,6 @@ pub use identities::Peers;
 const SIDE_BY_SIDE: usize = 4;
 /// The most differences of one step that are reported.
 const DIFFERENCES_REPORTED: usize = 4;
-/// Node ports that scenarios ask for and that may have been handed out to another service, with those of the lower part
-/// of the range that are asked for instead. Answers have `<port>` for all of them.
-const PORTS_MOVED: [(&str, &str); 2] = [("30888", "30080"), ("30999", "30081")];
 /// For steps that read lines and do not say how long.
 const DEFAULT_SECONDS: u64 = 10;
 
@@ -96,10 +93,7 @@ pub fn load(path: &Path) -> Vec<Scenario> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines()
         .map(|line| {
-            let line = PORTS_MOVED
-                .iter()
-                .fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
-            let mut value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            let mut value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
             Scenario {
                 name: value["name"].as_str().expect("a scenario has a name").to_owned(),
                 own_namespace: value["namespace"] != Value::Bool(false),
