@@ -1,13 +1,15 @@
 //! Secrets that every test plants in the servers that it starts, and the search for them in what servers write down.
 //!
-//! [`Process`](crate::process::Process) looks through the log of each server when it ends, so a whole run of the tests, at
-//! whatever verbosity, is a canary; `tests/secrets.rs` looks at metrics, debugging pages and errors too, `tests/spans.rs` at spans.
+//! [`Process`](crate::process::Process) looks through the log and the audit log of each server when it ends, so a whole run of
+//! the tests, at whatever verbosity, is a canary; `tests/secrets.rs` looks at metrics, debugging pages and errors too,
+//! `tests/spans.rs` at spans.
 
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use regex::Regex;
+use serde_json::{Map, Value};
 
 /// The text that tests put into Secrets, passwords, keys, kubeconfigs, and credentials of no user.
 pub const PLANTED: &str = "canary-5d0c1e9f-keep-quiet";
@@ -29,6 +31,9 @@ const TOKENS: &[&str] = &[
 ];
 /// The beginnings of secrets that servers make themselves: the header of a signed token, a private key.
 const MADE: &[&str] = &["eyJhbGciOi", "PRIVATE KEY-----"];
+
+/// The members of an audit event with the objects of its request.
+const BODIES: [&str; 2] = ["requestObject", "responseObject"];
 
 /// The forms of all secrets, each with its secret, and a pattern of all of them.
 static FORMS: LazyLock<(Vec<(String, &str)>, Regex)> = LazyLock::new(|| {
@@ -62,6 +67,22 @@ pub fn leaks(text: &str) -> Vec<String> {
     text.lines().filter_map(line_leaks).collect()
 }
 
+/// The lines of an audit log that give a secret away, as [`leaks`] has them, beside the objects in its events: a policy may ask
+/// for those, whatever is in them.
+pub(crate) fn audit_leaks(log: &str) -> Vec<String> {
+    let suspects = log.lines().filter(|line| !leaks(line).is_empty());
+    suspects.flat_map(|line| leaks(&without_bodies(line))).collect()
+}
+
+/// An audit event without its objects; a line of the legacy format, which has none, as it is.
+fn without_bodies(line: &str) -> String {
+    let Ok(mut event) = serde_json::from_str::<Map<String, Value>>(line) else {
+        return line.to_owned();
+    };
+    event.retain(|name, _| !BODIES.contains(&name.as_str()));
+    Value::Object(event).to_string()
+}
+
 /// A secret as it is, in hexadecimal, as Rust shows bytes, and in base64, wherever in the encoded text it stands.
 fn forms(secret: &str) -> Vec<String> {
     let each = |show: fn(&u8) -> String| secret.as_bytes().iter().map(show).collect::<Vec<_>>();
@@ -85,6 +106,7 @@ fn forms(secret: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use base64::engine::general_purpose::STANDARD;
+    use serde_json::json;
 
     use super::*;
 
@@ -113,6 +135,19 @@ mod tests {
             ),
         ] {
             assert_eq!(leaks(&leak).len(), 1, "{leak}");
+        }
+    }
+
+    #[test]
+    fn a_planted_leak_in_an_audit_log_is_found_beside_the_objects_that_the_policy_asks_for() {
+        let shown = json!({"kind": "TokenReview", "spec": {"token": PLANTED}});
+        let event = json!({"requestURI": "/apis", "requestObject": shown, "responseObject": shown});
+        assert_eq!(audit_leaks(&format!("{event}\n{event}\n")), Vec::<String>::new());
+        let mut leaking = event.clone();
+        leaking["annotations"] = json!({"reason": format!("the token {PLANTED} is unknown")});
+        let legacy = format!("2026-01-01T00:00:00Z AUDIT: uri=\"/api?token={PLANTED}\"");
+        for leak in [leaking.to_string(), legacy] {
+            assert_eq!(audit_leaks(&format!("{event}\n{leak}\n")).len(), 1, "{leak}");
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::canary;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The part of a log that is shown when a test fails.
 const LOG_LINES: usize = 60;
+/// The flag of a server that writes audit events into a file.
+const AUDIT_LOG_FLAG: &str = "--audit-log-path=";
 
 /// A child process with its output in a file. Dropping it kills it and, if the test failed, prints the end of its log.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
+    audit_log: Option<PathBuf>,
 }
 
 impl Process {
@@ -29,14 +32,20 @@ impl Process {
     /// If there are secrets in the latter.
     pub fn start(name: &'static str, command: &mut Command, dir: &Path) -> io::Result<Self> {
         let log = dir.join(format!("{name}.log"));
-        assert_no_secrets(name, &text_of(&log));
+        assert_no_secrets("log", name, &canary::leaks(&text_of(&log)));
+        let audit_log = audit_log_of(command);
         let output = File::create(&log)?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;
-        Ok(Self { name, child, log })
+        Ok(Self {
+            name,
+            child,
+            log,
+            audit_log,
+        })
     }
 
     /// Its process id.
@@ -167,8 +176,16 @@ impl Drop for Process {
             eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
             return;
         }
-        assert_no_secrets(self.name, &self.log());
+        assert_no_secrets("log", self.name, &canary::leaks(&self.log()));
+        if let Some(audit_log) = &self.audit_log {
+            assert_no_secrets("audit log", self.name, &canary::audit_leaks(&text_of(audit_log)));
+        }
     }
+}
+
+fn audit_log_of(command: &Command) -> Option<PathBuf> {
+    let mut args = command.get_args();
+    args.find_map(|arg| Some(arg.to_str()?.strip_prefix(AUDIT_LOG_FLAG)?.into()))
 }
 
 fn text_of(log: &Path) -> String {
@@ -176,11 +193,10 @@ fn text_of(log: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn assert_no_secrets(name: &str, log: &str) {
-    let leaks = canary::leaks(log);
+fn assert_no_secrets(log: &str, name: &str, leaks: &[String]) {
     assert!(
         leaks.is_empty(),
-        "the log of {name} gives secrets away:\n{}",
+        "the {log} of {name} gives secrets away:\n{}",
         leaks.join("\n")
     );
 }
@@ -225,5 +241,21 @@ mod tests {
             end_of(&[b"the token admin-token is unknown", b"started anew"]).is_err(),
             "as when a server is started anew"
         );
+    }
+
+    #[test]
+    fn a_secret_in_an_audit_log_fails_the_test_that_started_the_server() {
+        let end_of = |event: &str| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let audit_log = dir.path().join("audit.log");
+            fs::write(&audit_log, event).expect("written");
+            std::panic::catch_unwind(|| {
+                let mut command = Command::new("true");
+                command.arg(format!("{AUDIT_LOG_FLAG}{}", audit_log.display()));
+                drop(Process::start("true", &mut command, dir.path()).expect("it starts"));
+            })
+        };
+        assert!(end_of(r#"{"requestObject": {"spec": {"token": "admin-token"}}}"#).is_ok());
+        assert!(end_of(r#"{"requestURI": "/api?token=admin-token"}"#).is_err());
     }
 }
