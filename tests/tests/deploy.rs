@@ -260,15 +260,23 @@ fn the_gate_searches_logs_of_all_that_can_be_logged() {
     let expected = [
         "admission",
         "aggregation",
+        "audit",
         "authentication",
         "authorization",
         "backends",
         "extensions",
+        "failing_webhooks",
+        "logs_over_websocket",
+        "node_bootstrap",
         "reference",
         "reload",
+        "replica_group",
+        "revocation",
         "secrets",
+        "service_account_tokens",
         "stored_values",
         "webhook_credentials",
+        "websocket",
     ];
     assert_eq!(
         found(r"--test (\w+)", targets),
