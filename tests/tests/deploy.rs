@@ -285,6 +285,19 @@ fn the_gate_searches_logs_of_all_that_can_be_logged() {
 }
 
 #[test]
+fn the_gate_begins_with_the_same_random_numbers_each_time() {
+    let gate = text(".ci/run");
+    assert!(gate.lines().any(|line| line == "make chaos SHORT=1 SEED=7"), "{gate}");
+    let makefile = text("Makefile");
+    let recipe = makefile
+        .split_once("\ntest:\n")
+        .and_then(|(_, rest)| rest.split_once("\n\n"));
+    let (recipe, _) = recipe.expect("there are tests to make");
+    let fuzzes = |line: &str| line == "\tFUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)";
+    assert!(recipe.lines().any(fuzzes), "{recipe}");
+}
+
+#[test]
 fn scripts_and_images_name_no_host_that_packages_come_from() {
     let mut files = Vec::new();
     for folder in ["scripts", "deploy", "deploy/images", ".ci"] {
