@@ -1,6 +1,6 @@
-//! Tests that `deploy/` names things that a real server has: its settings and its metrics. Scripts take from this machine what they
-//! can, and say what they miss. Whether the whole of it works together is for `tests/compose.sh`, where there is a Docker
-//! engine.
+//! Tests that `deploy/` names things that a real server has: its settings and its metrics. Scripts take from this machine what
+//! they can, and say what they miss; scripts/check-words refuses what it is there to refuse, and the gate runs what
+//! CONTRIBUTING.md says. Whether the whole of `deploy/` works together is for `tests/compose.sh`, where there is a Docker engine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -295,6 +295,42 @@ fn the_gate_begins_with_the_same_random_numbers_each_time() {
     let (recipe, _) = recipe.expect("there are tests to make");
     let fuzzes = |line: &str| line == "\tFUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)";
     assert!(recipe.lines().any(fuzzes), "{recipe}");
+}
+
+/// Runs a copy of `scripts/check-words` over a tree in which these files define the same type: the exit code and the errors.
+fn check_words(allowed: &str, homes: &[&str]) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, content: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+        fs::write(path, content).expect("it can be written");
+    };
+    write("scripts/check-words", &text("scripts/check-words"));
+    write("scripts/words-allowed.txt", allowed);
+    for home in homes {
+        write(home, "/// The type that is planted.\npub(crate) struct Planted;\n");
+    }
+    let script = dir.path().join("scripts/check-words");
+    let output = Command::new("python3").arg(script).output().expect("python3 starts");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_type_name_that_two_crates_define_is_refused() {
+    let (one, other, of_tests) = ("src/one/src/lib.rs", "src/other/src/lib.rs", "tests/src/lib.rs");
+    let passed = (Some(0), String::new());
+    let refused = |error: &str| (Some(1), format!("check-words: {error}\n"));
+    assert_eq!(check_words("", &[one]), passed);
+    assert_eq!(check_words("", &[one, of_tests]), passed);
+    let double = format!("Planted is defined in {one}, {other}: one type name, one meaning");
+    assert_eq!(check_words("", &[one, other]), refused(&double));
+    let allowed = "Planted 2: same meaning\n";
+    assert_eq!(check_words(allowed, &[one, other]), passed);
+    let single = "Planted has fewer than 2 definitions now: say so in scripts/words-allowed.txt";
+    assert_eq!(check_words(allowed, &[one]), refused(single));
 }
 
 #[test]
