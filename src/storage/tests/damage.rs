@@ -102,6 +102,17 @@ async fn refusals(dir: &Path, bytes: &[u8], sound: &State, flips: impl Iterator<
     refused
 }
 
+/// The first and the last byte of the record of the newest entry, key and value, in the newest commit and in older copies of its
+/// page.
+fn newest_record(bytes: &[u8], sound: &State) -> Vec<usize> {
+    let newest = sound.1.iter().max_by_key(|(_, (revision, _))| *revision);
+    let (key, (_, value)) = newest.expect("there are entries");
+    let record = [key.as_bytes(), value].concat();
+    let copies = bytes.windows(record.len()).enumerate();
+    let copies = copies.filter(|(_, found)| *found == record);
+    copies.flat_map(|(at, _)| [at, at + record.len() - 1]).collect()
+}
+
 #[tokio::test]
 async fn a_commit_that_is_damaged_after_a_kill_is_never_rolled_back_in_silence() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -115,10 +126,15 @@ async fn a_commit_that_is_damaged_after_a_kill_is_never_rolled_back_in_silence()
         .filter(|at| *at != FLAGS)
         .flat_map(|at| HEADER_BITS.map(|bit| (at, bit)))
         .chain(HARMLESS_FLAGS.map(|bit| (FLAGS, bit)));
+    let refused = refusals(dir.path(), &bytes, &sound, header).await;
+    assert!(refused > 0, "damage of the header is seen");
+
+    let record = newest_record(&bytes, &sound).into_iter().map(|at| (at, 3));
+    let refused = refusals(dir.path(), &bytes, &sound, record).await;
+    assert!(refused > 0, "damage of the newest entry is seen");
+
     let body = (HEADER_BYTES..bytes.len()).step_by(bytes.len() / PLACES);
-    let flips = header.chain(body.map(|at| (at, 3)));
-    let refused = refusals(dir.path(), &bytes, &sound, flips).await;
-    assert!(refused > 0, "damage is seen");
+    refusals(dir.path(), &bytes, &sound, body.map(|at| (at, 3))).await;
 
     // The commit that the kill has interrupted may be there then, if it is complete.
     let found = flipped(dir.path(), &bytes, (FLAGS, TWO_PHASES)).await;
