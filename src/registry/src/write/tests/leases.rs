@@ -98,15 +98,21 @@ fn a_lease_that_nothing_hangs_on_is_given_back() {
         let create = |name: &str| {
             bench.create(json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name}}))
         };
+        let revoked = || store.revoked.load(Ordering::SeqCst);
         store.next_puts(Puts::Refused);
         create("a").await.expect_err("the store is away");
-        assert_eq!(store.revoked.load(Ordering::SeqCst), 1);
+        assert_eq!(revoked(), 1);
+        store.next_puts(Puts::Taken);
+        create("a").await.expect_err("the name is taken");
+        assert_eq!(revoked(), 2);
         store.next_puts(Puts::LostUnheard);
         create("b").await.expect_err("there is no answer");
-        assert_eq!(store.revoked.load(Ordering::SeqCst), 1, "it may be in use");
-        store.next_puts(Puts::Refused);
-        create("c").await.expect_err("the store is away");
-        assert_eq!(store.revoked.load(Ordering::SeqCst), 1, "another object may have it");
+        assert_eq!(revoked(), 2, "it may be in use");
+        for puts in [Puts::Refused, Puts::Taken] {
+            store.next_puts(puts);
+            create("c").await.expect_err("it is not written");
+            assert_eq!(revoked(), 2, "another object may have it");
+        }
     });
 }
 
