@@ -5,6 +5,7 @@ mod every_kind;
 mod foreign;
 mod kms;
 mod kms_plugin;
+mod leases;
 mod migration;
 mod support;
 mod unreadable;
