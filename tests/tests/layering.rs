@@ -10,6 +10,8 @@ use trireme_tests::folder;
 
 #[path = "layering/doc_examples.rs"]
 mod doc_examples;
+#[path = "layering/lints.rs"]
+mod lints;
 #[path = "layering/modules.rs"]
 mod modules;
 #[path = "layering/unused.rs"]
