@@ -167,6 +167,8 @@ fn quoted_column(mut rest: &str) -> Option<(Zeroizing<String>, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use zeroize::ZeroizeOnDrop;
+
     use super::*;
 
     #[test]
@@ -208,5 +210,15 @@ mod tests {
     fn debug_output_holds_no_token() {
         let file = TokenFile::parse("hush,a,1").expect("this file is in order");
         assert_eq!(format!("{file:?}"), "TokenFile(1 tokens)");
+    }
+
+    #[test]
+    fn tokens_and_passwords_are_overwritten_when_they_are_given_up() {
+        fn overwritten<T: ZeroizeOnDrop>(_: &T) {}
+        let Secret(token) = Secret::of("hush");
+        overwritten(&token);
+        overwritten(&columns("hush,a,1").expect("three columns"));
+        let (quoted, _) = quoted_column("hush\"").expect("it ends");
+        overwritten(&quoted);
     }
 }

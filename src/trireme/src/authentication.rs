@@ -195,3 +195,14 @@ impl TokenAuthenticator for Tokens {
         Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::text_of;
+
+    #[test]
+    fn the_text_of_files_with_secrets_is_overwritten_when_it_is_given_up() {
+        fn overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        overwritten(&text_of(&[b"hush".to_vec()]));
+    }
+}

@@ -300,4 +300,12 @@ mod tests {
             assert!(TokenSigner::new(text.as_bytes(), "i").is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn the_key_that_signs_is_overwritten_when_it_is_given_up() {
+        fn overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let (_, forms) = forms(&PKCS_ECDSA_P256_SHA256);
+        let (signer, _) = TokenSigner::new(forms[0].as_bytes(), "i").expect("a key");
+        overwritten(&signer.key);
+    }
 }

@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tempfile::TempDir;
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use super::{
     CurrentProviders, EncryptedResources, EncryptedStore, EncryptionConfig, EncryptionError, EncryptionProviders,
@@ -122,6 +122,12 @@ fn all_providers() -> [(Provider, &'static str); 7] {
         (Provider::AesGcm(aes(32)), "k8s:enc:aesgcm:v1:k1:"),
         (Provider::Secretbox(aes(32)), "k8s:enc:secretbox:v1:k1:"),
     ]
+}
+
+#[test]
+fn keys_are_overwritten_when_they_are_given_up() {
+    fn overwritten<T: ZeroizeOnDrop>(_: &T) {}
+    overwritten(&key("k", 1, 32).secret);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use prost::Message as _;
 use tonic::Code;
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use super::{
     api::{DecryptRequest, EncryptRequest, EncryptResponse, EncryptedObject, StatusResponse},
@@ -482,4 +482,11 @@ async fn malformed_values_are_errors() {
     }
     let junk = plugin.decrypt(b"\xff\xff\xff", PLACE).await.expect_err("it is junk");
     assert!(junk.to_string().starts_with("proto: "), "{junk}");
+}
+
+#[test]
+fn a_seed_is_overwritten_when_it_is_given_up() {
+    fn overwritten<T: ZeroizeOnDrop>(_: &T) {}
+    let (_, seed) = Dek::generate().expect("random bytes");
+    overwritten(&seed);
 }

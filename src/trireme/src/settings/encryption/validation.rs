@@ -246,7 +246,7 @@ mod tests {
 
     use trireme_storage::encryption::{KmsProvider, Provider};
 
-    use super::super::Encryption;
+    use super::super::{Encryption, KeyEntry};
 
     fn encryption(kms_v1: bool) -> Encryption {
         Encryption {
@@ -470,5 +470,12 @@ mod tests {
             let text = errors("[secrets]", provider).join("\n");
             assert!(!text.is_empty() && !text.contains("TopSecret"), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_of_the_file_are_overwritten_when_they_are_given_up() {
+        fn overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let key: KeyEntry = serde_json::from_value(serde_json::json!({ "secret": "hush" })).expect("a key");
+        overwritten(&key.secret);
     }
 }

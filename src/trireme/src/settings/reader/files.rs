@@ -149,3 +149,14 @@ fn users(parsed: Result<(), TokenFileError>) -> Result<(), String> {
 fn text_of(content: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(String::from_utf8_lossy(content).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::text_of;
+
+    #[test]
+    fn the_text_of_files_with_secrets_is_overwritten_when_it_is_given_up() {
+        fn overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        overwritten(&text_of(b"hush"));
+    }
+}
