@@ -25,6 +25,11 @@ struct Cluster {
 impl Cluster {
     /// `ca` signs the certificates of kubelets, as far as this server knows.
     fn start(store: StoreChoice, script: Vec<Value>, ca: impl FnOnce(&Receiver) -> String) -> Self {
+        Self::start_with(store, script, ca, &[])
+    }
+
+    /// The same, of a server with more flags.
+    fn start_with(store: StoreChoice, script: Vec<Value>, ca: impl FnOnce(&Receiver) -> String, more: &[&str]) -> Self {
         let clients = Ca::new("kubelet-clients");
         let receiver = Receiver::start(script, "default", Some(&clients)).expect("a port");
         let files = TempDir::new().expect("a directory");
@@ -48,7 +53,8 @@ impl Cluster {
                 write("client.key", key.serialize_pem().as_bytes())
             ),
         ];
-        let server = Server::try_start(store, &flags.each_ref().map(String::as_str));
+        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let server = Server::try_start(store, &flags);
         let cluster = Self {
             server: server.unwrap_or_else(|error| panic!("{error}")),
             receiver,
