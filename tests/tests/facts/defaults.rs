@@ -1,4 +1,5 @@
-//! A flag that kube-apiserver has has its default, unless it says here why not.
+//! A flag that kube-apiserver has has its default, unless it says here why not; bounds that it has no flags for have those that
+//! operators are told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -131,4 +132,19 @@ fn flags_of_kube_apiserver_have_its_defaults() {
     }
     assert!(compared > 90, "only {compared} flags were compared");
     assert!(errors.is_empty(), "not as OTHERS has it:\n{}", errors.join("\n"));
+}
+
+/// `docs/bad-input.md` names them, and what memory and file descriptors they take.
+#[test]
+fn bounds_of_watches_and_connections_have_their_documented_defaults() {
+    let flags = flags();
+    for (flag, default) in [
+        ("max-watches", "400000"),
+        ("max-watches-per-user", "100000"),
+        ("max-connections", "40000"),
+        ("max-connections-per-user", "10000"),
+    ] {
+        let shown = flags.get(flag).map(|shown| shown.value.as_str());
+        assert_eq!(shown, Some(default), "--{flag}");
+    }
 }
