@@ -51,12 +51,15 @@ fn exists(client: &Client, path: &str) -> bool {
 }
 
 fn assert_names_the_owner(client: &Client, path: &str) {
-    let answer = client.get(path).expect("an answer");
-    let status = object_of(&answer);
+    assert_reports_the_owner(&client.get(path).expect("an answer"), path);
+}
+
+fn assert_reports_the_owner(answer: &Answer, request: &str) {
+    let status = object_of(answer);
     assert_eq!(
         (answer.code, &status["reason"]),
         (500, &json!("StorageReadError")),
-        "{path}: {status}"
+        "{request}: {status}"
     );
     assert_eq!(status["details"]["causes"][0]["field"], OWNER_KEY, "{status}");
     assert_eq!(
@@ -102,6 +105,33 @@ fn check_reads_and_listing(server: &mut Server) {
         let page = client.get("/metrics").expect("an answer").text();
         page.contains("trireme_store_unreadable_objects{resource=\"configmaps\"} 1")
     });
+}
+
+/// Nothing is written over it: the object that a change would start from is not known.
+fn check_writes(server: &Server) {
+    let client = server.client();
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owner" }, "data": { "written": "yes" },
+    });
+    let applied = format!("{OWNER}?fieldManager=tests&force=true");
+    for (method, path, content_type) in [
+        ("PUT", OWNER, "application/json"),
+        ("PATCH", OWNER, "application/merge-patch+json"),
+        ("PATCH", applied.as_str(), "application/apply-patch+yaml"),
+    ] {
+        let answer = client.send(&Request {
+            method,
+            path,
+            body: Some(object.to_string().into_bytes()),
+            content_type: Some(content_type),
+            ..Request::default()
+        });
+        assert_reports_the_owner(&answer.expect("an answer"), content_type);
+    }
+    assert_names_the_owner(&client, OWNER);
+    if server.etcd().is_some() {
+        assert_eq!(read_past(server, OWNER_KEY), b"\x00junk");
+    }
 }
 
 /// The child of an unreadable owner stays, also if it is looked at anew; that of a deleted one goes.
@@ -206,6 +236,7 @@ fn check_deletion_by_a_user(server: &mut Server) {
 fn check(store: StoreChoice) {
     let mut server = broken_family(store, &[ENABLED]);
     check_reads_and_listing(&mut server);
+    check_writes(&server);
     check_dependents(&mut server);
     check_namespace(&mut server);
     check_deletion_on_purpose(&mut server);
