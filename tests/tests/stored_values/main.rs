@@ -1,5 +1,6 @@
 //! Tests of values that others, or accidents, have put into the store.
 
+mod derived;
 mod encrypted;
 mod every_kind;
 mod foreign;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use trireme_storage::{
-    Compare, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, PutOptions, Storage, WriteOutcome,
+    Compare, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, PutOptions, Storage, StorageError, WriteOutcome,
 };
 use trireme_tests::{
     Server,
@@ -77,4 +77,19 @@ pub(crate) fn read_past_if_any(server: &Server, key: &str) -> Option<Vec<u8>> {
         let (entry, _) = store.get(key, None).await.expect("the store answers");
         entry.map(|entry| entry.value.to_vec())
     })
+}
+
+/// Has the etcd of a server forget all states but the newest, which a server that starts then begins with.
+pub(crate) fn compact_past(server: &Server) {
+    let etcd = server.etcd().expect("the server is over etcd");
+    let options = EtcdOptions::new([etcd.url()]);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    runtime.block_on(async {
+        let store = EtcdStore::connect(options).await.expect("etcd answers");
+        let newest = store.read_index().await.expect("the store answers");
+        let compacted = store.compact(newest).await;
+        // The second is the answer to another attempt.
+        let is_done = matches!(compacted, Ok(()) | Err(StorageError::Compacted { .. }));
+        assert!(is_done, "{compacted:?}");
+    });
 }
