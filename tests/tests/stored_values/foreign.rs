@@ -356,10 +356,45 @@ fn definitions_from_before_pruning_keep_unknown_fields() {
     }
 }
 
+/// A definition and an APIService with their groups and plurals.
+fn kinds_without_protobuf() -> [(&'static str, &'static str, Value); 2] {
+    let schema = json!({ "openAPIV3Schema": { "type": "object" } });
+    let definition = json!({
+        "metadata": { "name": "rafts.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": { "plural": "rafts", "kind": "Raft" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
+        },
+    });
+    let service = json!({
+        "metadata": { "name": "v1.remote.example.com" },
+        "spec": {
+            "group": "remote.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 15,
+            "insecureSkipTLSVerify": true, "service": { "namespace": "default", "name": "none" },
+        },
+    });
+    [
+        ("apiextensions.k8s.io", "customresourcedefinitions", definition),
+        ("apiregistration.k8s.io", "apiservices", service),
+    ]
+}
+
 #[test]
 fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other_way_round() {
     let flag = ["--storage-media-type=application/vnd.kubernetes.protobuf"];
     let server = Server::try_start(StoreChoice::Etcd, &flag).unwrap_or_else(|error| panic!("{error}"));
+    let begins = |key: &str, with: &[u8]| {
+        let value = read_past(&server, key);
+        assert!(value.starts_with(with), "{key}: {}", String::from_utf8_lossy(&value));
+    };
+    // Before the other server is there, which would write their status as JSON in any case.
+    for (group, plural, object) in kinds_without_protobuf() {
+        let collection = format!("/apis/{group}/v1/{plural}");
+        let answer = server.client().json("POST", &collection, &object).expect("an answer");
+        assert_eq!(answer.code, 201, "{}", answer.text());
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        begins(&format!("/registry/{group}/{plural}/{name}"), b"{");
+    }
     let other = server.start_beside(&[]).unwrap_or_else(|error| panic!("{error}"));
     let configmaps = "/api/v1/namespaces/default/configmaps";
     let mut made = Vec::new();
@@ -380,10 +415,6 @@ fn what_is_stored_in_protobuf_is_read_by_a_server_that_stores_json_and_the_other
             assert_eq!(object_of(&answer), *object);
         }
     }
-    let begins = |key: &str, with: &[u8]| {
-        let value = read_past(&server, key);
-        assert!(value.starts_with(with), "{key}: {}", String::from_utf8_lossy(&value));
-    };
     begins("/registry/configmaps/default/message", b"k8s\0");
     begins("/registry/services/specs/default/s", b"k8s\0");
     begins("/registry/configmaps/default/text", b"{");
