@@ -390,3 +390,29 @@ fn send_step(
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{differences, normal::Normalizer};
+
+    #[test]
+    fn a_placeholder_does_not_hide_that_another_value_came_than_the_request_set() {
+        let service = |port: Value| json!({"spec": {"ports": [{"nodePort": port}]}});
+        let step = json!({
+            "do": "POST /api/v1/namespaces/${ns}/services",
+            "body": service(json!(30001)),
+            "expect": {"code": 201, "body": service(json!("<port>"))},
+        });
+        let of_answer = |port: u16| {
+            let got = json!({"code": 201, "body": service(json!(port))});
+            differences(&step, &got, &Normalizer::new("ref-1", false))
+        };
+        assert_eq!(of_answer(30001), Vec::<String>::new());
+        assert_eq!(
+            of_answer(30002),
+            [".spec.ports[0].nodePort: the request set 30001, got 30002"]
+        );
+    }
+}
