@@ -1,6 +1,7 @@
 //! Tests of the controllers that run in the server itself, on both stores: every script under
 //! `tests/controllers`, and what becomes of work that a death interrupts.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -142,6 +143,33 @@ fn metric(client: &Client, name: &str) -> f64 {
         .sum()
 }
 
+const REFUSED: &str = "trireme_fenced_writes_refused_total";
+
+/// The values of a metric by the duty, which is its one label.
+fn by_duty(client: &Client, name: &str) -> BTreeMap<String, f64> {
+    let page = client.get("/metrics").expect("an answer").text();
+    let samples = page.lines().filter_map(|line| {
+        let (duty, value) = line.strip_prefix(name)?.strip_prefix("{duty=\"")?.split_once("\"} ")?;
+        Some((duty.to_owned(), value.parse::<f64>().ok()?))
+    });
+    samples.collect()
+}
+
+/// Waits until the first process has stopped the duties whose writes were refused, and the second one does them.
+fn wait_until_handed_over(first: &mut Server, second: &Server) {
+    const TOKENS: &str = "trireme_duty_fencing_token";
+    let (old, new) = (first.client(), second.client());
+    let refused = by_duty(&old, REFUSED).into_iter().filter(|(_, count)| *count > 0.0);
+    let duties: Vec<String> = refused.map(|(duty, _)| duty).collect();
+    assert!(!duties.is_empty(), "a write was refused");
+    let waited = first.process().wait_until("rid of fenced duties", PATIENCE, || {
+        let (given_up, taken) = (by_duty(&old, TOKENS), by_duty(&new, TOKENS));
+        let is_handed_over = |duty: &String| given_up.get(duty) == Some(&0.0) && taken.get(duty) > Some(&0.0);
+        duties.iter().all(is_handed_over)
+    });
+    waited.unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn a_second_process_over_one_etcd_fences_the_first_out() {
     let mut first = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
@@ -150,7 +178,7 @@ fn a_second_process_over_one_etcd_fences_the_first_out() {
         .unwrap_or_else(|error| panic!("{error}"));
     let (old, new) = (first.client(), second.client());
     let mut made = 0;
-    let is_refused = || metric(&old, "trireme_fenced_writes_refused_total") > 0.0;
+    let is_refused = || metric(&old, REFUSED) > 0.0;
     // While the second process stands still the first one has to create the objects of a namespace, and is refused once the second
     // has taken over.
     let refused = || {
@@ -182,5 +210,6 @@ fn a_second_process_over_one_etcd_fences_the_first_out() {
         !missing("serviceaccounts", "default") && !missing("configmaps", "kube-root-ca.crt")
     });
     waited.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(metric(&new, "trireme_fenced_writes_refused_total"), 0.0);
+    assert_eq!(metric(&new, REFUSED), 0.0);
+    wait_until_handed_over(&mut first, &second);
 }
