@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use trireme_tests::balancer::Balancer;
+use trireme_tests::group::until as wait_until;
 use trireme_tests::server::ADMIN_TOKEN;
 use trireme_tests::{Server, StoreChoice};
 
@@ -177,10 +178,10 @@ fn a_replica_that_comes_back_gets_its_share_of_the_watches() {
         let open = |port| scene.balancer.open(port);
         let moved = catch_unwind(AssertUnwindSafe(|| {
             until(&mut second, "connected", || open(first) + open(back) >= MANY);
-            second
-                .restart_gently(END_WITHIN)
-                .unwrap_or_else(|error| panic!("{error}"));
-            assert!(open(first) >= MANY, "all have gone to the other one");
+            let ended = second.process().terminate(END_WITHIN);
+            assert_eq!(ended, Ok("exit status: 0".to_owned()));
+            wait_until("all have gone to the other one", PATIENCE, || open(first) >= MANY);
+            second.restart().unwrap_or_else(|error| panic!("{error}"));
             let is_spread = || open(back) >= MANY / 2 - 2;
             let spread = second
                 .process()

@@ -105,11 +105,19 @@ fn an_outage_of_the_store_that_is_over_soon_costs_no_client_anything() {
     );
 }
 
+/// The longest outage of its store that a replica has logged the end of.
+fn longest_outage(replica: &mut Server) -> Duration {
+    let log = replica.process().log();
+    let ends = log.split("outage_ms=").skip(1);
+    let lengths = ends.filter_map(|rest| rest.split(|next: char| !next.is_ascii_digit()).next()?.parse().ok());
+    lengths.map(Duration::from_millis).max().unwrap_or_default()
+}
+
 /// Freezes the store until no replica is in use, which must cost no client anything. Returns false if it was away for too long
 /// for that.
 fn has_short_outage() -> bool {
     let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
-    let second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
+    let mut second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
     let scene = Scene::before(&[&first, &second]);
     let (tally, watched) = (Tally::default(), watching::Watched::default());
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -155,8 +163,10 @@ fn has_short_outage() -> bool {
         };
         play(&scene, story, clients);
     });
-    println!("the store was away for {lasted:?}\n{tally}");
-    if lasted > SOON {
+    // Replicas on a busy machine may notice late that it is back.
+    let noticed = [&mut first, &mut second].map(longest_outage);
+    println!("the store was away for {lasted:?}, and for the replicas {noticed:?}\n{tally}");
+    if noticed.into_iter().fold(lasted, Duration::max) > SOON {
         println!("not judged: {:?}", tally.failures());
         return false;
     }
