@@ -27,11 +27,11 @@ const GRANTED: Duration = Duration::from_millis(1_500);
 /// The least time for which it is not: longer than a revocation may take.
 const REVOKED: Duration = Duration::from_millis(2_000);
 
-/// What those who ask with a credential share with who gives it.
+/// A credential as its holders get it from its issuer.
 #[derive(Clone)]
 pub(crate) struct GivenCredential {
     credential: Credential,
-    /// What they show at the moment: a token, empty before there was one.
+    /// The token that is shown at the moment; empty before there was one.
     tokens: watch::Receiver<String>,
     uses: Uses,
 }
@@ -85,7 +85,7 @@ impl CredentialIssuer {
         issued.map(issuer).collect()
     }
 
-    /// What those get who ask with its credential.
+    /// Returns its credential for one more holder.
     pub(crate) fn given(&self) -> GivenCredential {
         GivenCredential {
             credential: self.credential,

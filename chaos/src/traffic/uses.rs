@@ -1,5 +1,5 @@
-//! What became of the requests of those who have one credential. Who gives it and takes it away waits for them: on a slow machine
-//! too, there is an answer while it is good, and one after the moment from which it must count for nothing.
+//! Answers to requests with one credential. Its issuer waits for one while the credential is good, and for one after the moment
+//! from which it must count for nothing, so that on a slow machine too there is something to judge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ struct NewestUses {
     answered: Nanos,
     /// The time when the newest one was sent that was let through.
     allowed: Nanos,
-    /// It was given, used, taken away, and asked with after that.
+    /// True once it was given, used, taken away, and shown after that.
     is_judged: bool,
 }
 
@@ -53,7 +53,7 @@ impl Uses {
         self.newest.borrow().is_judged
     }
 
-    /// Has the credential given and taken away until the load is over: it is good, and is not, for at least these times.
+    /// Grants and revokes the credential until the load is over, in turn and each for at least its time.
     pub(super) async fn come_and_go(
         &self,
         desk: &Desk,
