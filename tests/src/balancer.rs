@@ -21,6 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Balancer {
     port: u16,
     replicas: Arc<[Replica]>,
+    astray: Arc<AtomicUsize>,
     ended: Arc<AtomicBool>,
 }
 
@@ -49,17 +50,23 @@ impl Balancer {
                 }
             });
         }
-        let (serving, gone) = (Arc::clone(&replicas), Arc::clone(&ended));
+        let astray = Arc::new(AtomicUsize::new(0));
+        let (serving, gone, led_astray) = (Arc::clone(&replicas), Arc::clone(&ended), Arc::clone(&astray));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if gone.load(Ordering::Relaxed) {
                     return;
                 }
-                let replicas = Arc::clone(&serving);
-                thread::spawn(move || forward(&replicas, client));
+                let (replicas, astray) = (Arc::clone(&serving), Arc::clone(&led_astray));
+                thread::spawn(move || forward(&replicas, &astray, client));
             }
         });
-        Ok(Self { port, replicas, ended })
+        Ok(Self {
+            port,
+            replicas,
+            astray,
+            ended,
+        })
     }
 
     /// The port that clients connect to.
@@ -77,6 +84,11 @@ impl Balancer {
     pub fn open(&self, port: u16) -> usize {
         let replica = self.replicas.iter().find(|replica| replica.port == port);
         replica.map_or(0, |replica| replica.open.load(Ordering::Relaxed))
+    }
+
+    /// The number of connections so far that came while no replica was ready.
+    pub fn astray(&self) -> usize {
+        self.astray.load(Ordering::Relaxed)
     }
 }
 
@@ -100,9 +112,12 @@ impl Replica {
 }
 
 /// Brings a client to the ready replica with the fewest connections, or to another one if that cannot be reached.
-fn forward(replicas: &[Replica], client: TcpStream) {
+fn forward(replicas: &[Replica], astray: &AtomicUsize, client: TcpStream) {
     let is_ready = |replica: &&Replica| replica.ready.load(Ordering::Relaxed);
     let none_is = !replicas.iter().any(|replica| is_ready(&replica));
+    if none_is {
+        astray.fetch_add(1, Ordering::Relaxed);
+    }
     let mut candidates: Vec<&Replica> = replicas.iter().filter(|one| none_is || is_ready(one)).collect();
     candidates.sort_by_key(|replica| replica.open.load(Ordering::Relaxed));
     let reached = candidates
