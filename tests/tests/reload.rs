@@ -30,9 +30,12 @@ fn shown(server: &Server) -> CertificateDer<'static> {
     connection.peer_certificates().expect("shown")[0].clone().into_owned()
 }
 
-/// Returns true if a client certificate is believed: anyone known may read discovery.
+/// Open to anyone known, whatever rules are in force.
+const OPEN_PATH: &str = "/livez";
+
+/// Returns true if a client certificate is believed.
 fn is_believed(server: &Server, issued: &Issued) -> bool {
-    match with_certificate(server, issued).get("/api").expect("an answer").code {
+    match with_certificate(server, issued).get(OPEN_PATH).expect("an answer").code {
         200 => true,
         401 => false,
         code => panic!("{code}"),
@@ -122,7 +125,8 @@ fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
     assert!(!is_believed(&server, &by_new));
     let mut open = with_certificate(&server, &by_old).open().expect("a connection");
     let mut ask = move || {
-        let answer = open.send_raw(b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n", "GET");
+        let request = format!("GET {OPEN_PATH} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = open.send_raw(request.as_bytes(), "GET");
         answer.expect("an answer").code
     };
     assert_eq!(ask(), 200);
@@ -184,7 +188,7 @@ fn client_certificates_of_version_1_are_believed_if_a_ca_has_signed_them() {
     let ask = |(certificate, key): (CertificateDer<'static>, KeyPair)| {
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let client = server.client().anonymous().with_certificate(certificate, key);
-        client.expect("an identity").get("/api").map(|answer| answer.code)
+        client.expect("an identity").get(OPEN_PATH).map(|answer| answer.code)
     };
     let code = |issued| ask(issued).expect("an answer");
     assert_eq!(code(given.issue_version_1("alice", 2999)), 200);
