@@ -1,9 +1,11 @@
 //! Tests of the parts of controllers, run as their users run it.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::Either;
 use futures_util::{FutureExt as _, StreamExt as _, future};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -160,13 +162,14 @@ pub(crate) async fn a_controller_keeps_what_it_owns(scene: Scene) {
             |_, _, _| Action::requeue(Duration::from_millis(100)),
             Arc::new(scene.client.clone()),
         )
-        .for_each(|_| future::ready(()));
+        .for_each(async |reconciled| println!("{reconciled:?}"));
     let user = async {
         let mut seen = Box::pin(watcher(secrets.clone(), watcher::Config::default()).touched_objects());
         let mut until = async |wanted: &str| loop {
             let secret = next(&mut seen).await.expect("no error");
             let value = secret.data.as_ref().and_then(|data| data.get("value"));
             let value = value.map(|value| String::from_utf8_lossy(&value.0).into_owned());
+            println!("a Secret with {value:?} came, {wanted} is waited for");
             if value.as_deref() == Some(wanted) {
                 return secret;
             }
@@ -185,10 +188,14 @@ pub(crate) async fn a_controller_keeps_what_it_owns(scene: Scene) {
         while until("2").await.uid() == secret.uid() {}
         let _ = stop.send(());
     };
-    let both = future::join(controller, user);
-    tokio::time::timeout(PATIENCE, both)
-        .await
-        .expect("the controller does its work and stops");
+    // Each wait of the user has a limit of its own, and says what it is for.
+    let controller = pin!(controller);
+    let controller = match future::select(controller, pin!(user)).await {
+        Either::Left(_) => panic!("the controller stopped before it was told"),
+        Either::Right(((), controller)) => controller,
+    };
+    let stopped = tokio::time::timeout(PATIENCE, controller).await;
+    stopped.expect("the controller stops when it is told");
 }
 
 pub(crate) async fn events_are_counted(scene: Scene) {
