@@ -92,7 +92,9 @@ fn has_sent_all_away() -> bool {
             let astray = scene.balancer.astray();
             wire.cut();
             let all_have_gone = || open(other) == 0 && open(one) >= WATCHERS;
-            until(&mut first, "used by all", || all_have_gone() || scene.balancer.astray() > astray);
+            until(&mut first, "used by all", || {
+                all_have_gone() || scene.balancer.astray() > astray
+            });
             all_are_gone = scene.balancer.astray() == astray;
             if !all_are_gone {
                 return;
