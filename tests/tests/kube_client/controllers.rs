@@ -188,9 +188,10 @@ pub(crate) async fn a_controller_keeps_what_it_owns(scene: Scene) {
         while until("2").await.uid() == secret.uid() {}
         let _ = stop.send(());
     };
-    // Each wait of the user has a limit of its own, and says what it is for.
-    let controller = pin!(controller);
-    let controller = match future::select(controller, pin!(user)).await {
+    // Longer than the limit of each wait for a Secret, which says more.
+    let (controller, user) = (pin!(controller), pin!(user));
+    let done = tokio::time::timeout(PATIENCE * 4, future::select(controller, user)).await;
+    let controller = match done.expect("every request of the user is answered") {
         Either::Left(_) => panic!("the controller stopped before it was told"),
         Either::Right(((), controller)) => controller,
     };
