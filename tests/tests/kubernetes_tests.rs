@@ -374,6 +374,40 @@ fn no_way_of_creation_is_open_while_the_definition_is_terminating() {
     }
 }
 
+/// kube-apiserver 1.36.0 to 1.36.2 left an empty object, which is 422 here (kubernetes/kubernetes#140296).
+#[test]
+fn an_applied_null_clears_a_nullable_object() {
+    let (_server, admin) = start();
+    let required = json!({"type": "object", "nullable": true, "required": ["value"],
+        "properties": {"value": {"type": "integer"}}});
+    let texts = json!({"type": "object", "nullable": true, "additionalProperties": {"type": "string"}});
+    define(&admin, &json!({"limit": required, "texts": texts}));
+    let apply = |fields: &Value| {
+        let mut widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "cleared"}});
+        widget["limit"] = fields["limit"].clone();
+        widget["texts"] = fields["texts"].clone();
+        let sent = admin.send(&Request {
+            method: "PATCH",
+            path: &format!("{WIDGETS}/cleared?fieldManager=m"),
+            body: Some(widget.to_string().into_bytes()),
+            content_type: Some("application/apply-patch+yaml"),
+            ..Request::default()
+        });
+        let answer = sent.expect("an answer");
+        assert!(answer.code < 300, "{}", answer.text());
+        read(&answer)
+    };
+    apply(&json!({"limit": {"value": 1}, "texts": {"a": "b"}}));
+    let cleared = apply(&json!({"limit": null, "texts": null}));
+    assert_eq!((&cleared["limit"], &cleared["texts"]), (&Value::Null, &Value::Null));
+    assert!(cleared.get("limit").is_some(), "a null is stored: {cleared}");
+    let again = apply(&json!({"limit": null, "texts": null}));
+    assert_eq!(again, cleared, "the second apply changes nothing");
+    apply(&json!({"limit": null, "texts": {"a": "b"}}));
+    let emptied = apply(&json!({"limit": null, "texts": {}}));
+    assert_eq!(emptied["texts"], json!({}), "what is applied as empty is empty");
+}
+
 /// `TestFlagz` and `TestStatusz`.
 #[test]
 fn the_first_version_of_pages_for_people_is_deprecated() {

@@ -341,6 +341,36 @@ fn a_repeated_apply_changes_nothing() {
 }
 
 #[test]
+fn an_applied_null_is_what_is_left_of_what_loses_all_it_had() {
+    let one = One::new();
+    let full = json!({"data": {"a": "1"}, "tags": ["x"], "ports": [{"port": 80}]});
+    let nulls = json!({"data": null, "tags": null, "ports": null});
+    let empty = json!({"data": {}, "tags": [], "ports": []});
+    let owned_nulls = json!({"f:data": {}, "f:tags": {}, "f:ports": {}});
+    for (emptied, expected) in [(nulls, owned_nulls), (empty, json!({"f:data": {}}))] {
+        let mut managers = Managers::default();
+        let live = one.apply(&mut managers, &json!({}), &full, "mine").expect("first");
+        let live = one.apply(&mut managers, &live, &emptied, "mine").expect("second");
+        assert_eq!(live, emptied);
+        let owned = managers.fields(&ManagerId::applier("mine", "")).map(FieldSet::encode);
+        assert_eq!(owned, Some(expected));
+        let before = managers.clone();
+        let again = one.apply(&mut managers, &live, &emptied, "mine").expect("third");
+        assert_eq!((again, managers), (live, before));
+    }
+    let mut managers = Managers::default();
+    let live = one.apply(&mut managers, &json!({}), &full, "mine").expect("first");
+    let theirs = json!({"data": {"b": "2"}});
+    let live = one
+        .apply(&mut managers, &live, &theirs, "theirs")
+        .expect("all of it is new");
+    let live = one
+        .apply(&mut managers, &live, &json!({"data": null}), "mine")
+        .expect("second");
+    assert_eq!(live, theirs, "a null takes nothing of another manager");
+}
+
+#[test]
 fn applied_values_are_validated() {
     let one = One::new();
     for (value, expected) in [

@@ -72,7 +72,11 @@ impl Managers {
         };
         after.0.insert(id.clone(), owned.clone());
         let pruned = match &last {
-            Some(last) if !after.keeps_all(last, &owned) => after.prune(versions, merged, last, version),
+            Some(last) if !after.keeps_all(last, &owned) => {
+                let pruned = after.prune(versions, merged, last, version);
+                // What lost all it had is the `null` now that may have been applied, not only when it is applied again.
+                merge(node, &pruned, applied)
+            }
             _ => merged,
         };
         after.give_up(versions, live, &pruned, version, Some(&id), force)?;
