@@ -74,7 +74,7 @@ impl Managers {
         let pruned = match &last {
             Some(last) if !after.keeps_all(last, &owned) => {
                 let pruned = after.prune(versions, merged, last, version);
-                // What lost all it had is the `null` now that may have been applied, not only when it is applied again.
+                // Pruning leaves an empty map or list where all entries go; where `null` was applied, it is `null`.
                 merge(node, &pruned, applied)
             }
             _ => merged,
